@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use libfuzzer_sys::fuzz_target;
 use verbena_ipoib::address::Prefixed;
 use verbena_ipoib::connection::message::Message;
-use verbena_ipoib::connection::{Connections, End, Pairs, Way};
+use verbena_ipoib::connection::{Connections, End, Pairs, Side, Way};
 use verbena_ipoib::counters::Drop;
 use verbena_ipoib::encapsulation::Protocol;
 use verbena_ipoib::fragment;
@@ -30,12 +30,12 @@ const DATAGRAM_MTU: usize = 2044;
 struct FakePairs(HashSet<u32>);
 
 impl Pairs for FakePairs {
-    fn create(&mut self, id: u32) -> Option<u32> {
+    fn create(&mut self, id: u32, _: Side) -> Option<u32> {
         assert!(self.0.insert(id));
         Some(id)
     }
 
-    fn connect(&mut self, id: u32, _: &Neighbour, _: &End, psn: u32, _: bool) -> bool {
+    fn connect(&mut self, id: u32, _: &Neighbour, _: &End, psn: u32, _: Side) -> bool {
         assert!(self.0.contains(&id));
         !psn.is_multiple_of(8)
     }

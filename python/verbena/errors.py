@@ -13,7 +13,7 @@ class CommandError(RuntimeError):
     """A command of `verbena` failed.
 
     Exit codes: 1 a measurement failed, 2 wrong input, 3 a requirement is missing on this machine,
-    130 interrupted; `verbena --help` lists the others.
+    124 a time limit ended first, 130 interrupted; `verbena --help` lists the others.
     """
 
     def __init__(self, command: Sequence[str], exit_code: int, text: str, results: Optional[Results] = None):

@@ -84,6 +84,6 @@ def _measured(command: list[str], names: list[str], out: Path) -> Results:
 
 def _kept(ended: Ended, out: Path) -> Optional[Results]:
     """Returns the results of a failed command, but not earlier results in the directory, which may be the cause of the failure."""
-    if ended.returncode not in (1, 130, 143) or not any(out.glob(f"**/{RESULTS}")):
+    if ended.returncode not in (1, 124, 130, 143) or not any(out.glob(f"**/{RESULTS}")):
         return None
     return load(out)

@@ -26,7 +26,8 @@ REFUSED = {
     "run --devices 33 -- true": '"33" is not a whole number from 1 to 32',
     "port verbena1 down": "no process uses the adapter",
     "port verbena32 down": "no device verbena32; the devices are verbena0 to verbena31",
-    "port mlx5_0 down": "no device mlx5_0",
+    "port mlx5_0 down": "no process uses the adapter",
+    "port eth0 down": "no device eth0",
     "port verbena1 sideways": "invalid value 'sideways'",
 }
 

@@ -65,7 +65,7 @@ SETTINGS = [
     Setting("no user namespaces", {"programs": "ok", "user namespaces": "missing"}, apart="-Ur",
             before="echo 0 > /proc/sys/user/max_user_namespaces"),
     Setting("Docker's profile", {"programs": "ok", "mapped": "ok", "threads": "limited", "user namespaces": "missing",
-                                  "ipoib": "missing"}, refused="docker"),
+                                  "ipoib": "missing", "fabric mount": "missing"}, refused="docker"),
     Setting("no TUN device", {"programs": "ok", "ipoib": "missing"}, apart="-Urm", before="mount -t tmpfs none /dev/net"),
     Setting("process_vm refused", {"programs": "ok", "mapped": "ok", "cma": "missing"}, refused="process_vm"),
     Setting("memfd_create refused", {"programs": "missing", "memory files": "missing", "mapped": "missing", "ring": "missing"},

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from harness.build_tree import ROOT, VERBENA
@@ -20,11 +21,15 @@ from harness.pair import Exchange, exchange, free_port
 from harness.place import Place
 from harness.requirement import Tool
 
+from . import identity, network, sensitivity
+
 TITLE = "programs with the times of another adapter"
-REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_read_lat", "perftest"), Tool("rping", "rdmacm-utils")]
+REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_read_lat", "perftest"), Tool("rping", "rdmacm-utils"),
+            Tool("mpirun", "openmpi-bin"), Tool("ucx_info", "ucx-utils"), Tool("ip", "iproute2"), Tool("nsenter", "util-linux")]
 
 SECONDS = 120
 SYSTEM = "connectx-qdr"
+SERIAL = "infinihost3-ddr"
 WRONG_INPUT = 2
 COUNT = 2000
 # Largest lead, in us: a request begins early by the time that the software usually needs.
@@ -39,7 +44,12 @@ def cases() -> list[Case]:
     return [
         Case("reads are not faster than on the model", "", reads),
         Case("a port carries no more than on the model", "", port),
-        Case("processes of a node share its port", "", node),
+        Case("processes of a node share its port", "", partial(node, ("--node", "b"), ("--node", "a"), ())),
+        Case("processes with the same variable are a node", "",
+             partial(node, ("--node-by", "env:GROUP"), ("--node-by", "env:GROUP"), ("env", "GROUP=a"))),
+        Case("MPI ranks are put on nodes", "", ranks),
+        Case("an adapter that processes one request at a time", "", serial),
+        Case("a paper's measurements are run live", "", live),
         Case("the port has the rate and the MTU of the adapter's", "", attributes),
         Case("programs of rdma-core check their data", "", programs),
         Case("the contract holds", "", contract),
@@ -48,6 +58,9 @@ def cases() -> list[Case]:
         Case("a child of fork", "", child),
         Case("wrong systems and options", "", wrong),
         Case("tables that cannot be read", "", tables),
+        *identity.cases(),
+        *network.cases(),
+        *sensitivity.cases(),
     ]
 
 
@@ -120,8 +133,9 @@ def port(place: Place) -> Outcome:
     return passed(f"{rate} MiB/s, {model:.0f} on the model")
 
 
-def node(place: Place) -> Outcome:
-    """Two senders of one node together get no more than its port; `--node` puts them there."""
+def node(there: tuple[str, ...], here: tuple[str, ...], before: tuple[str, ...], place: Place) -> Outcome:
+    """Two senders of one node together get no more than its port. The servers' and the clients' options put them there; the
+    clients are run by the command `before`."""
     place.run("table", emulated("true"), SECONDS)
     model = figure(place, "bandwidth.write", 65536, "cached-bandwidth") / MEGA
     ports = [free_port(), free_port()]
@@ -130,9 +144,9 @@ def node(place: Place) -> Outcome:
     begun = time.monotonic()
     for number in ports:
         words = ["ib_write_bw", "-F", "-s", size, "-n", writes, "-p", number]
-        server = place.start("server", emulated(*words, options=("--node", "b")))
+        server = place.start("server", emulated("env", "GROUP=b", *words, options=there))
         pairs.append((server, words))
-    clients = [place.start("client", emulated("sh", "-c", wait_for(words), options=("--node", "a"))) for _, words in pairs]
+    clients = [place.start("client", emulated(*before, "sh", "-c", wait_for(words), options=here)) for _, words in pairs]
     deadline = time.monotonic() + SECONDS
     ended = [process.finish(deadline) for process in [*clients, *(server for server, _ in pairs)]]
     seconds = time.monotonic() - begun
@@ -146,6 +160,20 @@ def node(place: Place) -> Outcome:
     return passed(f"{rates} MiB/s, {model:.0f} on the model")
 
 
+def ranks(place: Place) -> Outcome:
+    """Rules find the ranks of Open MPI; a process without one is named."""
+    for rule in ("ranks:2", "nodes:2"):
+        launcher = ["mpirun", "-n", "1", "--oversubscribe", "--allow-run-as-root"]
+        words = [*launcher, *sensitivity.pair(50), ":", "-n", "1", *sensitivity.pair(50)]
+        ended = place.run("ranks", emulated(*words, options=("--node-by", rule)), SECONDS)
+        if not ended.succeeded or "by itself" in ended.output or operations(ended.output) != 100:
+            return failed(rule, ended.evidence())
+    alone = place.run("alone", emulated(*sensitivity.pair(50), options=("--node-by", "ranks:2")), SECONDS)
+    if not alone.succeeded or "no MPI rank" not in alone.output or "by itself" not in alone.output:
+        return failed("a process without a rank", alone.evidence())
+    return passed("two ranks, processes without one")
+
+
 def wait_for(words: list) -> str:
     """A script: the client of perftest, once its server listens."""
     number = words[-1]
@@ -153,15 +181,57 @@ def wait_for(words: list) -> str:
     return f"{listens}; exec {' '.join(map(str, words))} localhost"
 
 
+def serial(place: Place) -> Outcome:
+    """Two queue pairs of one process: writes arrive, each is in the report, and they are no faster than the model's two pairs."""
+    number, count = free_port(), 1000
+    words = ["ib_write_bw", "-F", "-s", 4096, "-n", count, "-q", 2, "-Q", 1, "-p", number]
+    place.run("table", [str(VERBENA), "run", "--as", SERIAL, "--", "true"], SECONDS)
+    command = [str(VERBENA), "run", "--as", SERIAL, "--", *map(str, words)]
+    done = exchange(place, command, [*command, "localhost"], number, SECONDS)
+    if not worked(done):
+        return failed("a side failed", done.evidence())
+    found = re.search(rf"verbena: as {SERIAL}: (\d+) operations; ", done.client.output)
+    if not found or int(found[1]) != 2 * count:
+        return failed("the report lacks operations", done.evidence())
+    rate = row(done.client.output, 4096)[2]
+    # One queue pair has 1276 MB/s on the model, two have 984 MB/s.
+    limit = FASTEST * 1276e6 / MEGA
+    if rate > limit:
+        return failed(f"{rate} MiB/s, on the model at most {limit:.0f}", done.evidence())
+    return passed(f"{rate} MiB/s")
+
+
+def live(place: Place) -> Outcome:
+    """Each claim is shown or named, and each measurement has a verdict or a reason."""
+    ended = place.run("live", [str(VERBENA), "reproduce", "connectx_multicore", "--live"], 4 * SECONDS)
+    if not ended.succeeded:
+        return failed("the command failed", ended.evidence())
+    text = ended.output
+    claims = set(re.findall(r'^id = "(connectx_multicore\.\w+)"', (ROOT / "papers/claims.toml").read_text(), re.MULTILINE))
+    missing = [claim for claim in sorted(claims) if not re.search(rf"^{re.escape(claim)}\b", text, re.MULTILINE)]
+    if missing:
+        return failed(f"not in the output: {missing}", ended.evidence())
+    rows = re.findall(r"^(?:infinihost3|connectx)-ddr[\w-]* .*pairs?  .*$", text, re.MULTILINE)
+    verdicts = [one for one in rows if re.search(r"\(\d+\.\d % off\)$", one)]
+    if len(os.sched_getaffinity(0)) >= 2 and not rows or len(verdicts) != len(rows):
+        return failed(f"{len(rows)} measurements, {len(verdicts)} verdicts", ended.evidence())
+    bare = place.directory / "bare"
+    bare.mkdir()
+    ended = place.run("bare", [str(VERBENA), "reproduce", "connectx_multicore", "--live"], SECONDS, PATH=str(bare))
+    if ended.succeeded or "perftest" not in ended.output:
+        return failed("without perftest", ended.evidence())
+    return passed(f"{len(rows)} measurements")
+
+
 def attributes(place: Place) -> Outcome:
     """Verbs and sysfs agree; a system's link may be changed; without --as the port is the software adapter's."""
-    file = "/sys/class/infiniband/verbena0/ports/1/rate"
-    for options, mtu, speed, rate in ((("--as", SYSTEM), 2048, "10.0 Gbps (4)", "40 Gb/sec (4X QDR)"),
-                                      (("--as", SYSTEM, "--set", "4x-qdr.rate=2000", "--set", "4x-sdr.mtu=4096"), 4096,
+    for options, device, mtu, speed, rate in ((("--as", SYSTEM), "mlx4_0", 2048, "10.0 Gbps (4)", "40 Gb/sec (4X QDR)"),
+                                      (("--as", SYSTEM, "--set", "4x-qdr.rate=2000", "--set", "4x-sdr.mtu=4096"), "mlx4_0", 4096,
                                        "5.0 Gbps (2)", "20 Gb/sec (4X DDR)"),
-                                      (("--as", "connectx7-ndr"), 2048, "100.0 Gbps (128)", "400 Gb/sec (4X NDR)"),
-                                      ((), 4096, "50.0 Gbps (64)", "200 Gb/sec (4X HDR)")):
-        ended = place.run("devinfo", [str(VERBENA), "run", *options, "--", "sh", "-c", f"ibv_devinfo -v; cat {file}"], SECONDS)
+                                      (("--as", "connectx7-ndr"), "mlx5_0", 2048, "100.0 Gbps (128)", "400 Gb/sec (4X NDR)"),
+                                      ((), "verbena0", 4096, "50.0 Gbps (64)", "200 Gb/sec (4X HDR)")):
+        script = f"ibv_devinfo -v; cat /sys/class/infiniband/{device}/ports/1/rate"
+        ended = place.run("devinfo", [str(VERBENA), "run", *options, "--", "sh", "-c", script], SECONDS)
         wanted = [f"active_mtu: {mtu}", f"active_speed: {speed}", "active_width: 4X (2)", rate]
         text = re.sub(r":\s+", ": ", ended.output)
         missing = [one for one in wanted if one not in text]
@@ -244,24 +314,31 @@ def wrong(place: Place) -> Outcome:
             (["--as", "software"], "software"),
             (["--set", "connectx.send.blueflame=1"], "--as <SYSTEM>"),
             (["--node", "a"], "--as"),
+            (["--as", SYSTEM, "--node-by", "hosts"], "ranks:N"),
+            (["--as", SYSTEM, "--node-by", "net", "--node", "a"], "--node"),
             (["--as", SYSTEM, "--set", "nosuch=1"], "nosuch"),
             (["--as", SYSTEM, "--profiles", "/nonexistent"], "/nonexistent"),
     ):
         ended = place.run("wrong", [str(VERBENA), "run", *options, "--", "echo", "was run"], SECONDS)
         if ended.status != WRONG_INPUT or words not in ended.output or "was run" in ended.output:
             return failed(f"{options}: {ended.describe()}", ended.evidence())
-    ended = place.run("serial", [str(VERBENA), "run", "--as", "infinihost3-sdr-legacy", "--", "true"], SECONDS)
-    if not ended.succeeded or "one request at a time" not in ended.output:
-        return failed("no warning of serial scheduling", ended.evidence())
-    return passed("7 refusals, a warning")
+    for words, expected in ((["nosuch", "--live"], "no paper"), (["memfree", "--live"], "connectx_multicore only"), (["--live"], "PAPER")):
+        ended = place.run("wrong", [str(VERBENA), "reproduce", *words], SECONDS)
+        if ended.status != WRONG_INPUT or expected not in ended.output:
+            return failed(f"reproduce {words}: {ended.describe()}", ended.evidence())
+    return passed("12 refusals")
 
 
 def tables(place: Place) -> Outcome:
     """A program finds a directory without a table, or with a wrong one: a line that names it, and no device."""
     good = "verbena emulation 1\nsystem x\nwrite reference 8 1000 2000 10 0 100\nend 1\n"
+    serial = good.replace("write", "serial 440\nturn write reference 8 700 1500 2300 2500 1900\nwrite").replace("end 1", "end 2")
     contents = {"none": None, "empty": "", "other": "hello\n", "negative": good.replace("1000", "-1"), "infinite": good.replace("1000", "inf"),
                 "long": good + "x" * (2 << 20), "cut": good.replace("end 1\n", ""),
-                "port": good.replace("system x\n", "system x\nport 3 2 4\n")}
+                "port": good.replace("system x\n", "system x\nport 3 2 4\n"), "change": serial.replace("440", "-440"),
+                "no turns": serial.replace("turn write", "turn read"), "turn": serial.replace(" 1900", ""),
+                "no change": serial.replace("serial 440\n", ""), "device": good.replace("system x\n", "system x\ndevice ../x 1 2 3 4\n"),
+                "limit": good.replace("system x\n", "system x\nlimit max_nothing 4\n")}
     for name, content in contents.items():
         directory = place.directory / name
         directory.mkdir()
@@ -270,12 +347,13 @@ def tables(place: Place) -> Outcome:
         ended = opened(place, directory)
         if ended.succeeded or str(directory) not in ended.output:
             return failed(f"{name}: {ended.describe()}", ended.evidence())
-    directory = place.directory / "good"
-    directory.mkdir()
-    (directory / "table").write_text(good)
-    ended = opened(place, directory)
-    if not ended.succeeded:
-        return failed("a good table", ended.evidence())
+    for name, content in (("good", good), ("serial", serial)):
+        directory = place.directory / f"{name} table"
+        directory.mkdir()
+        (directory / "table").write_text(content)
+        ended = opened(place, directory)
+        if not ended.succeeded:
+            return failed(f"a {name} table", ended.evidence())
     return passed(f"{len(contents)} refused")
 
 

@@ -57,7 +57,7 @@ static double now(void)
 	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-// Takes asynchronous events, of which only that of an adapter that has failed is a failure.
+// Takes asynchronous events. Those of an adapter or a completion queue that has failed are failures.
 static void take_events(void)
 {
 	struct ibv_async_event event;
@@ -65,7 +65,7 @@ static void take_events(void)
 		printf("event %s\n", ibv_event_type_str(event.event_type));
 		if (mistake == EVENT_UNEXPECTED && event.event_type >= IBV_EVENT_PORT_ACTIVE && event.event_type != IBV_EVENT_COMM_EST)
 			abort();
-		if (event.event_type == IBV_EVENT_DEVICE_FATAL)
+		if (event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR)
 			has_failed = 1;
 		ibv_ack_async_event(&event);
 	}

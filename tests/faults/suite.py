@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,9 @@ def cases() -> list[Case]:
         Case("requests with chance are repeated", "", requests_repeated),
         Case("a sweep", "of every request", every_request),
         Case("no rule for the process", "", elsewhere),
+        Case("peers", "by command line", peers),
+        Case("peers", "by LID, queue pair and process", peer_addresses),
+        Case("a long schedule", "", long),
         Case("runs are repeated", "", repeated),
         Case("a sweep", "of every call", every),
         Case("a sweep", "finds a crash and a hang", found),
@@ -286,6 +290,54 @@ def elsewhere(place: Place) -> Outcome:
     return passed() if ended.succeeded and not printed(ended.output) else failed(ended.describe(), ended.evidence())
 
 
+PEER = """
+[[fault]]
+process = "localhost"
+peer = "ibv_rc_pingpong -p 18516"
+at = "qp*.send 100"
+do = "remote-operation"
+"""
+
+
+def peers(place: Place) -> Outcome:
+    """Of two clients the one fails whose server is named."""
+    rules = place.directory / "peer.toml"
+    rules.write_text(PEER)
+    servers = "".join(f"timeout 30 ibv_rc_pingpong -p {port} > /dev/null & " for port in (18515, 18516))
+    clients = "; ".join(f"timeout 30 ibv_rc_pingpong -p {port} localhost > /dev/null; echo {port} ends with $?" for port in (18515, 18516))
+    ended = place.run("pingpong", run("--faults", rules, "--", "sh", "-c", f"{servers} sleep 1; {clients}; wait"), SECONDS)
+    if not ended.succeeded or "18515 ends with 0" not in ended.output or "18516 ends with 1" not in ended.output:
+        return failed(ended.describe(), ended.evidence())
+    return passed()
+
+
+def peer_addresses(place: Place) -> Outcome:
+    """A rule fires only if the peer has the address that it names. Both queue pairs are in one process, and have the port's LID."""
+    lid = place.run("lid", run("--", "ibv_devinfo"), SECONDS)
+    own = int(re.search(r"port_lid:\s+(\d+)", lid.output)[1])
+    for peer, fires in ((f"lid {own}", True), (f"lid {own + 1}", False), ("send post plain", True), ("write post plain", False),
+                        ("qpn 0xfffffe", False), ("pid 1", False), ("gid fe80::1", False)):
+        for rule in (f"qp1.send 3 peer {peer}: flush", f"qp1.link.out 3 peer {peer}: loss", f"qp2.recv 3 peer {peer}: local-length"):
+            ended = place.run("requests", run("--allow-unfired", "--fault", rule, "--", requests(), "send", "post", "plain"), SECONDS)
+            if ended.status not in (0, 1) or (f'fault "{rule}" fired' in ended.output) != fires:
+                return failed(f"{rule}: {ended.describe()}", ended.evidence())
+    return passed()
+
+
+def long(place: Place) -> Outcome:
+    """A schedule that is too long for a variable of the environment is followed, also by the tracer."""
+    rules, fault = place.directory / "long.toml", '[[fault]]\nat = "{}"\ndo = "{}"\n'
+    others = (fault.format(f"qp1.link.out {number}..{number + 1}", "corruption") for number in range(100, 9000))
+    faults = {"faults-requests": ("qp1.send 3", "flush"), "faults-refused": ("ibv_alloc_pd 1", "ENOMEM")}
+    rules.write_text("".join([*others, *(fault.format(at, do) + f'process = "{process}"\n' for process, (at, do) in faults.items())]))
+    for command in ((requests(), "send", "post", "plain"), (program(), )):
+        ended = place.run("long", run("--allow-unfired", "--faults", rules, "--", *command), SECONDS)
+        at, do = next(fault for name, fault in faults.items() if name in command[0].name)
+        if f'fault "{at}: {do}" fired' not in ended.output:
+            return failed(ended.describe(), ended.evidence())
+    return passed(f"{rules.stat().st_size} bytes")
+
+
 def repeated(place: Place) -> Outcome:
     """50 runs with chance are each repeated from their files."""
     schedule, fired, again = (place.directory / name for name in ("faults.toml", "fired.toml", "again.toml"))
@@ -492,7 +544,7 @@ def wrong(place: Place) -> Outcome:
         (run("--fault", "link: lose", "--", "true"), "not a fault of a link"),
         (run("--seed", 1, "--", "true"), "no fault is given"),
         (run("--faults", place.directory / "absent", "--", "true"), "absent"),
-        (run("--faults", "/dev/zero", "--", "true"), "larger than 1 MiB"),
+        (run("--faults", "/dev/zero", "--", "true"), "larger than 64 MiB"),
         (run("--faults", place.directory, "--", "true"), "cannot use"),
         *((run("--faults", place.directory / name, "--", "true"), str(name)) for name in files),
         (sweep("--calls", "ibv_nothing*", "--", "true"), "ibv_nothing*"),

@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 RESULT = re.compile(r"^test result:.* (\d+) passed; (\d+) failed; (\d+) ignored;", re.M)
-FAILURE = re.compile(r"^---- .* stdout ----$", re.M)
+FAILURE = re.compile(r"^---- (.*) stdout ----$\n((?:(?!^---- |^failures:$).*\n)*)", re.M)
+# Lines of a failed test's output that do not say why it failed.
+NO_REASON = re.compile(r"$|proptest: |note: |If this test was run on a CI system")
+# The most lines of a failed test's output in the summary, and characters of each.
+REASON = (12, 200)
 # Programs that take long, or whose threads wait for each other: they start first.
 LONGEST = ("power", "libraries", "messages", "verbena_hca", "causes", "trains")
 
@@ -54,12 +58,20 @@ class Results:
         found = RESULT.findall(output)
         for passed, failed, ignored in found:
             self.counts.update(passed=int(passed), failed=int(failed), skipped=int(ignored))
-        named = [f"{name} {line.strip('- ')}" for line in FAILURE.findall(output)]
+        named = [f"{name} {test}\n{reason(text)}" for test, text in FAILURE.findall(output)]
         if status != 0 and not any(int(failed) for _, failed, _ in found):
             self.counts["failed"] += 1
             named.append(f"failed: {name}: exit status {status}")
         self.failures += named
         self.times.append((seconds, name))
+
+
+def reason(text: str) -> str:
+    """Returns why a test failed, in a few lines: its output up to the stack backtrace, without hints."""
+    most, width = REASON
+    lines = [line for line in text.partition("stack backtrace:")[0].splitlines() if not NO_REASON.match(line)]
+    more = [f"({len(lines) - most} more lines above)"] if len(lines) > most else []
+    return "\n".join(f"    {line[:width]}" for line in [*lines[:most], *more])
 
 
 def compiled(cargo: Sequence[str], root: Path, beside_the_code: bool) -> Optional[list[Program]]:

@@ -30,7 +30,9 @@ def measured(place: Place) -> Outcome:
         if found != wanted or [one for one in records if one["record"] == "failure"]:
             return failed(f"{target} has the points {found}, not {wanted}", ended.evidence())
         for one in points:
-            value = {metric["name"]: metric["value"] for metric in one["metrics"]}[NAMES[one["benchmark"]]]
+            values = {metric["name"]: metric["value"] for metric in one["metrics"]}
+            # On a busy machine both ends may not be active together: then there is no rate of both.
+            value = values.get(NAMES[one["benchmark"]], values.get("median-process-bandwidth", 0))
             if value <= 0 or target == "software" and not one["conduct"]["validated"]:
                 return failed(f"{target}: {one}")
     report = (out / "report.html").read_text()

@@ -18,7 +18,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import benchmarks, connected, hosts, segments
+from . import benchmarks, connected, habits, hosts, programs, segments
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
@@ -62,6 +62,8 @@ def cases() -> list[Case]:
         Case("nodes of a fabric", "", on_fabric),
         *connected.cases(),
         *hosts.cases(),
+        *habits.cases(),
+        *programs.cases(),
         Case("benchmarks", "", benchmarks.measured),
         Case("benchmarks", "no namespaces", partial(benchmarks.unavailable, NO_NAMESPACES, "user and network namespace")),
         Case("the exit code", "", exit_codes),

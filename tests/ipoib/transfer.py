@@ -1,6 +1,6 @@
 """Sends bytes over TCP and compares their digests: `transfer.py receive ADDRESS`, `transfer.py send ADDRESS BYTES`. The
-receiver's answer is its digest. `transfer.py leave ADDRESS BYTES` ends as soon as the kernel has the bytes, and `transfer.py
-count ADDRESS` prints the number of those that arrive."""
+receiver's answer is its digest. `transfer.py send ADDRESS BYTES FILE` sends more until FILE exists. `transfer.py leave ADDRESS
+BYTES` ends as soon as the kernel has the bytes, and `transfer.py count ADDRESS` prints the number of those that arrive."""
 
 import hashlib
 import os
@@ -55,18 +55,18 @@ def leave(address, length):
     os._exit(0)
 
 
-def send(address, length):
+def send(address, length, until=None):
     block = random.Random(length).randbytes(1 << 20)
     digest = hashlib.sha256()
     with connect(address) as peer:
-        left = length
-        while left:
-            part = block[:left]
-            # A byte of each block names it.
-            part = left.to_bytes(8, "big")[: len(part)] + part[8:]
+        sent = 0
+        while sent < length or until and not os.path.exists(until):
+            part = block[: length - sent] if sent < length else block
+            # Its position names each block.
+            part = sent.to_bytes(8, "big")[: len(part)] + part[8:]
             peer.sendall(part)
             digest.update(part)
-            left -= len(part)
+            sent += len(part)
         peer.shutdown(socket.SHUT_WR)
         answer = b""
         while part := peer.recv(64):
@@ -75,4 +75,4 @@ def send(address, length):
 
 
 what, address, *rest = sys.argv[1:]
-{"receive": receive, "count": count, "leave": leave, "send": send}[what](address, *map(int, rest))
+{"receive": receive, "count": count, "leave": leave, "send": send}[what](address, *map(int, rest[:1]), *rest[1:])

@@ -19,6 +19,8 @@ SECONDS = 900
 # By day one and several; by night more.
 THREADS = ("1", "2", "4") if tiers.by_night() else ("1", "3")
 WRONG_INPUT = 2
+# A time limit ended a computation.
+OUT_OF_TIME = 124
 # Nothing could be checked.
 ENVIRONMENT = 3
 
@@ -61,7 +63,7 @@ def many_ranks(place: Place) -> Outcome:
     found = records(late)
     complete = [record["benchmark"] for record in found if record["record"] == "point"]
     stopped = [record["benchmark"] for record in found if record["record"] == "failure" and "--minutes" in record["reason"]]
-    if ended.status != 1 or complete != ["mpi.barrier-latency"] or stopped != ["patterns.bisection"]:
+    if ended.status != OUT_OF_TIME or complete != ["mpi.barrier-latency"] or stopped != ["patterns.bisection"]:
         return failed(f"{ended.describe()}, complete {complete}, stopped {stopped}", ended.evidence())
     wrong = (
         (["mpi.alltoall-latency", "--processes", "1048576", "--on", MANY], 1, "of memory, and"),

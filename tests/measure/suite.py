@@ -10,7 +10,7 @@ from harness import tiers
 from harness.case import Case
 from harness.requirement import Tool
 
-from . import (command_line, comparing, ends, exports, figures, foreign, hostile, interrupts, jobs, models, pages, terminal,
+from . import (budgets, command_line, comparing, ends, exports, figures, foreign, hostile, interrupts, jobs, models, pages, terminal,
                wrong_input)
 
 # By night also cases with long waits.
@@ -49,6 +49,12 @@ def cases() -> list[Case]:
         Case("a second interrupt ends all at once", "file service", interrupts.twice),
         Case("an interrupt of computations", "reproduce", interrupts.models),
         Case("an interrupt of computations", "sweep", interrupts.study),
+        Case("a time limit names what is missing", "bench", budgets.benchmarks),
+        Case("a time limit names what is missing", "bench, several models", budgets.several_models),
+        Case("a time limit names what is missing", "replay", budgets.replays),
+        Case("a time limit names what is missing", "sweep", budgets.studies),
+        Case("a time limit that cannot take effect", "", budgets.refused),
+        Case("an interrupt names what is missing", "bench", budgets.interrupted),
         Case("a bar on a terminal, nothing in a pipe", "", command_line.bar),
         Case("lines fit a terminal", "80, 120 columns", terminal.fits),
         Case("lines fit a terminal", "COLUMNS", terminal.width_by_variable),

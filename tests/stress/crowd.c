@@ -49,6 +49,7 @@ struct end {
 	struct address address;
 	_Atomic uint32_t own_life;  /* of the owner; 0: none yet */
 	_Atomic uint32_t peer_life; /* of the other member, which it is for */
+	_Atomic uint32_t is_ready;  /* for requests of the other member */
 	_Atomic uint64_t turns;     /* that were taken with it */
 };
 
@@ -152,6 +153,7 @@ static void begin(struct self *self, uint32_t index, uint32_t life)
 	for (uint32_t slot = 0; slot < RECEIVES; slot++)
 		give_receive(self, index, slot);
 	end->address = endpoint_address(&other->endpoint);
+	atomic_store(&end->is_ready, 0);
 	atomic_store(&end->turns, 0);
 	atomic_store(&end->peer_life, life);
 	atomic_store(&end->own_life, self->life);
@@ -169,6 +171,16 @@ static void connect_if_there(struct self *self, uint32_t index)
 		return;
 	endpoint_connect(&other->endpoint, address);
 	other->is_connected = true;
+	atomic_store(&crowd->members[self->index].ends[index].is_ready, 1);
+}
+
+/* Whether another member's queue pair is ready to receive. One that is not yet answers no request: on a busy machine
+ * for longer than the timeouts. */
+static bool is_ready(const struct self *self, uint32_t index)
+{
+	struct end *end = &crowd->members[index].ends[self->index];
+	return atomic_load(&end->own_life) == self->others[index].life &&
+	       atomic_load(&end->peer_life) == self->life && atomic_load(&end->is_ready) != 0;
 }
 
 static uint64_t seed_of(uint32_t from, uint32_t to, uint32_t life, uint64_t turn)
@@ -296,7 +308,7 @@ static void attend(struct self *self, uint32_t index, bool is_closing)
 		return;
 	if (!other->is_connected)
 		connect_if_there(self, index);
-	else if (other->under_way == 0 && !other->has_failed && !has_answered(other))
+	else if (other->under_way == 0 && !other->has_failed && !has_answered(other) && is_ready(self, index))
 		work_on(self, index);
 	/* A turn that was begun while kills were possible proves nothing. */
 	if (is_closing && other->goal == 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
@@ -12,11 +13,11 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import Tool
 
-from . import verbs
+from . import exporter, faults, groups, models, partitions, verbs
 from .fabric import SECONDS, lacks, up
 
 TITLE = "management tools on a fabric"
-REQUIRES = [Tool("/usr/sbin/ibnetdiscover", "infiniband-diags"), Tool("/usr/sbin/opensm", "opensm")]
+REQUIRES = [Tool("/usr/sbin/ibnetdiscover", "infiniband-diags"), Tool("/usr/sbin/opensm", "opensm"), Tool("unshare", "util-linux")]
 # Dumps of others, where the checkout has them beside it.
 REAL = ROOT.parent / "shared" / "data" / "fabrics"
 WRONG_INPUT = 2
@@ -38,6 +39,12 @@ def cases() -> list[Case]:
         Case("the fabric's process is killed", "", killed),
         Case("wrong arguments", "", refused),
         *verbs.cases(),
+        *exporter.cases(),
+        *groups.cases(),
+        *faults.cases(),
+        *models.cases(),
+        *partitions.cases(),
+        Case("generated shapes", "", shapes),
     ]
 
 
@@ -195,6 +202,33 @@ def large(place: Place) -> Outcome:
     return passed(f"{hosts} hosts, {taken:.1f} s")
 
 
+# Shapes, with their switches and hosts. (ibroute leaves out the last LID if that is 64.)
+SHAPES = {"fat-tree:4": (6, 8), "fat-tree:3,2,5,2": (5, 15), "torus:4x4x2,2": (32, 64), "torus:3,2": (3, 6), "dragonfly:9,4,2,2": (36, 72)}
+
+
+def shapes(place: Place) -> Outcome:
+    """A shape has its switches and hosts, and the tables of both managers lead from each host to each other; a wrong one is refused."""
+    for shape, (switches, hosts) in SHAPES.items():
+        for manager in ("builtin", "opensm"):
+            script = ('ibnetdiscover > dump; for lid in $(sed -n "s/^Switch.* lid \\([0-9]*\\) .*/\\1/p" dump); do ibroute $lid; done > routes; '
+                      f'"{VERBENA}" fabric show dump --routes routes --json')
+            ended = up(place, script, "--topology", shape, "--sm", manager)
+            if failure := lacks(ended, []):
+                return failure
+            dump = (place.directory / "dump").read_text()
+            if (dump.count("\nSwitch\t"), dump.count("\nCa\t")) != (switches, hosts):
+                return failed(f"{shape} has {dump.count(chr(10) + 'Ca' + chr(9))} hosts", ended.evidence())
+            paths = json.loads(ended.output)["paths"]
+            if paths["broken"] or paths["pairs"] != hosts * (hosts - 1):
+                return failed(f"{shape}, {manager}: {paths}", ended.evidence())
+    for shape, text in (("fat-tree:5", "is even"), ("torus:4x", "no number"), ("dragonfly:9,1,1,1", "does not reach"),
+                        ("fat-tree:99999,99999,1", "more than"), ("fat-tree:300,2,300", "a subnet has at most")):
+        ended = up(place, "true", "--topology", shape)
+        if ended.status != WRONG_INPUT or text not in ended.output:
+            return failed(f"{shape} is not refused", ended.evidence())
+    return passed(f"{len(SHAPES)} shapes")
+
+
 def killed(place: Place) -> Outcome:
     """A program that waits for a datagram gets an error when the fabric's process dies, and later ones do not start."""
     script = ("timeout 20 ibping -S & server=$!; sleep 0.5; pid=$(pgrep -f \"fabric __keep $(dirname \"$VERBENA_FABRIC\")\"); "
@@ -211,7 +245,7 @@ def killed(place: Place) -> Outcome:
 
 
 def refused(place: Place) -> Outcome:
-    """A file of another kind, a node that is not there, a command outside: a message and exit status 2."""
+    """A file of another kind, a node that is not there, a command outside, two devices: exit status 2. Contradictions and parts: a line."""
     other = place.directory / "other"
     other.write_text("hello\n")
     for options, text in ((["--topology", str(other)], "no known format"), (["--node", "host9"], "no node"),
@@ -222,4 +256,11 @@ def refused(place: Place) -> Outcome:
     ended = place.run("exec", [str(VERBENA), "fabric", "exec", "--node", "host1", "true"], SECONDS)
     if ended.status != WRONG_INPUT or "on no fabric" not in ended.output:
         return failed("a command outside of a fabric is not refused", ended.evidence())
-    return passed("4 refused")
+    ended = up(place, '"$VERBENA" run --devices 2 true')
+    if ended.status != WRONG_INPUT or "a node of a fabric is one device" not in ended.output:
+        return failed("several devices are not refused", ended.evidence())
+    parts = place.directory / "topology.conf"
+    parts.write_text("SwitchName=s0 Nodes=a,b\nSwitchName=s1 Nodes=b,c\nSwitchName=s2 Nodes=d\n")
+    ended = up(place, "true", "--topology", str(parts))
+    wanted = [r"nodes are below several switches \(1\), such as b", r"4 nodes have no path to s0, .* such as s1"]
+    return lacks(ended, wanted) or passed("5 refused, 2 warnings")

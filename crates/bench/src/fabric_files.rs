@@ -60,16 +60,13 @@ impl FabricFiles {
                 None
             }
         };
-        let (wiring, rates) = discovered(&network, forwarding.as_ref())
+        let (wiring, built) = discovered(&network, forwarding.as_ref())
             .map_err(|error| within(self.routes.as_ref().unwrap_or(&self.topology), &error))?;
-        let switches = network.switches.iter();
-        let switches = switches.map(|&switch| topology.nodes[switch].name().to_owned());
         Ok(Fabric {
             connections: Connections {
                 about: self.topology.display().to_string(),
                 wiring: Arc::new(wiring),
-                rates: Some(Arc::new(rates)),
-                switches: Some(switches.collect()),
+                built: Some(Arc::new(built)),
             },
             names: network.names,
             notes,
@@ -172,7 +169,7 @@ fn forwarding(
 ) -> Result<Forwarding, Failure> {
     let (forwarding, survey) = read_forwarding(path, topology, network, notes)?;
     if let Some((from, to, broken)) = survey.examples.first() {
-        let why = broken.text(topology, network);
+        let why = broken.text(network);
         let text = format!(
             "{} of {} pairs have no path: packets from {} to {} {why}",
             survey.broken, survey.pairs, network.names[*from], network.names[*to]

@@ -9,6 +9,7 @@ use crate::Failure;
 use crate::descendants;
 use crate::host::Host;
 use crate::progress_line;
+use crate::time_budget;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeSet;
@@ -106,18 +107,30 @@ pub fn is_wanted() -> bool {
     STOP.load(Ordering::Acquire)
 }
 
+/// Returns whether computations have to stop: at the user's request, or because the time of
+/// `--budget` has passed.
+pub fn must_stop() -> bool {
+    is_wanted() || time_budget::is_over()
+}
+
 /// Returns whether the signal was SIGTERM.
 pub fn is_terminated() -> bool {
     SIGNAL.load(Ordering::Relaxed) == SIGTERM
 }
 
-/// Reports on standard error that a measurement was interrupted; `left` describes the remaining
-/// results.
-pub fn tell(left: &str) {
-    let word = match is_terminated() {
+/// Returns the word for the reason why a computation or measurement stopped.
+pub fn word() -> &'static str {
+    match is_terminated() {
         true => "terminated",
-        false => "interrupted",
-    };
+        false if is_wanted() => "interrupted",
+        false => "out of time",
+    }
+}
+
+/// Reports on standard error that a measurement was interrupted, or that its time has passed;
+/// `left` describes the remaining results.
+pub fn tell(left: &str) {
+    let word = word();
     progress_line::clear();
     eprintln!("verbena: {word}: {left}");
 }
@@ -166,10 +179,14 @@ impl Drop for Scratch {
 }
 
 /// Runs a computation on a separate thread and returns its result, or `None` when the user
-/// interrupts it: the thread then continues until this process ends.
+/// interrupts it or the time of `--budget` has passed: the thread then continues until this process
+/// ends. With no time left nothing is computed.
 pub fn unless_interrupted<T: Send + 'static>(
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
+    if must_stop() {
+        return None;
+    }
     let (sender, receiver) = channel();
     let thread = std::thread::spawn(move || {
         // Fails if the user has interrupted, which drops the receiver.
@@ -178,7 +195,7 @@ pub fn unless_interrupted<T: Send + 'static>(
     loop {
         match receiver.recv_timeout(LOOK) {
             Ok(result) => return Some(result),
-            Err(RecvTimeoutError::Timeout) if is_wanted() => return None,
+            Err(RecvTimeoutError::Timeout) if must_stop() => return receiver.try_recv().ok(),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
                 Err(panic) => std::panic::resume_unwind(panic),

@@ -21,6 +21,7 @@ pub mod expected;
 pub mod external;
 pub mod fabric_files;
 mod failure;
+pub mod forecast;
 pub mod host;
 pub mod interrupt;
 pub mod ip;
@@ -56,6 +57,7 @@ mod session;
 pub mod suggestion;
 pub mod target;
 pub mod temporary;
+pub mod time_budget;
 pub mod worker;
 
 pub use failure::Failure;

@@ -39,8 +39,9 @@ impl Engine<'_> {
         // Finds all targets first, so that a missing one does not discard measurements of the
         // others.
         for found in &self.targets(options)? {
-            if interrupt::is_wanted() {
-                break;
+            // The points of models are at least named.
+            if interrupt::is_wanted() && !matches!(found, Found::Model(_)) {
+                continue;
             }
             let directory = out.map(|out| match several {
                 true => out.join(found.directory()),

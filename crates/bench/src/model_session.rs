@@ -12,11 +12,13 @@ use crate::Failure;
 use crate::host::Host;
 use crate::interrupt;
 use crate::model_target::ModelTarget;
+use crate::progress_line;
+use crate::time_budget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::Error;
-use verbena_measure::result::{Failure as PointFailure, Parameters};
+use verbena_measure::result::{Failure as PointFailure, NOT_COMPUTED, Parameters};
 use verbena_measure::warning::Warning;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
@@ -65,17 +67,22 @@ impl ModelSession<'_> {
         let mut sink = ResultSink::open(self.directory, run)?;
         interrupt::watch(self.host)?;
         let mut span = Duration::ZERO;
-        let mut outcome = "complete";
         let mut progress = Progress::new(
             self.benchmarks.iter().map(|one| one.name),
             1,
             &self.target.label(),
         );
         let mut trouble = None;
-        if let Some(first) = self.benchmarks.first() {
-            progress.begin(first.name);
-        }
         let runner = Runner::new(self.target, self.options);
+        let begin = |progress: &mut Progress, benchmark: &'static Benchmark| {
+            progress.begin(benchmark.name);
+            if progress_line::is_shown() {
+                progress.expect(runner.points(benchmark).len());
+            }
+        };
+        if let Some(first) = self.benchmarks.first() {
+            begin(&mut progress, first);
+        }
         let mut complete = BTreeSet::new();
         runner.in_order(&self.benchmarks, |news| {
             let (number, taken) = match news {
@@ -110,26 +117,30 @@ impl ModelSession<'_> {
             }
             progress.end();
             if let Some(next) = self.benchmarks.get(number + 1) {
-                progress.begin(next.name);
+                begin(&mut progress, next);
             }
         });
-        if runner.is_late() && !interrupt::is_wanted() {
-            let all = self.benchmarks.iter().enumerate();
-            for (_, benchmark) in all.filter(|(number, _)| !complete.contains(number)) {
-                let text = "stopped, or not begun, when the time of --minutes had passed";
-                sink.take(failure(benchmark, text.to_owned(), false))?;
-            }
-        }
-        if interrupt::is_wanted() {
-            outcome = "interrupted";
-        }
         if let Some(failure) = trouble {
             return Err(failure);
+        }
+        let all = self.benchmarks.iter().enumerate();
+        let left_out = all.filter(|(number, _)| !complete.contains(number));
+        let left_out: Vec<_> = left_out.map(|(_, benchmark)| *benchmark).collect();
+        let (outcome, reason) = match interrupt::is_wanted() {
+            _ if left_out.is_empty() => ("complete", None),
+            true => ("interrupted", None),
+            false => ("stopped", Some(time_budget::reason())),
+        };
+        for benchmark in left_out {
+            let reason = reason.as_deref().unwrap_or("the run was interrupted");
+            for missing in missing(&runner, benchmark, reason, &sink.loaded) {
+                sink.take(Line::Failure(missing))?;
+            }
         }
         sink.take(Line::End(End {
             outcome: outcome.to_owned(),
             seconds: span.as_secs_f64(),
-            reason: None,
+            reason,
         }))?;
         if let Some(directory) = self.directory {
             csv::write(&directory.join(POINTS), &sink.loaded.points)?;
@@ -154,6 +165,49 @@ impl ModelSession<'_> {
     }
 }
 
+/// Returns the points of a benchmark that were not computed; if they are not known, or all known
+/// ones were, a record of the benchmark.
+fn missing(
+    runner: &Runner,
+    benchmark: &'static Benchmark,
+    reason: &str,
+    loaded: &Loaded,
+) -> Vec<PointFailure> {
+    let reason = format!("{NOT_COMPUTED}{reason}");
+    let record = |parameters| PointFailure {
+        benchmark: benchmark.name.to_owned(),
+        launch: 0,
+        parameters,
+        reason: reason.clone(),
+        unsupported: false,
+    };
+    let points = loaded.points.iter();
+    let points = points.map(|point| (&point.benchmark, &point.parameters));
+    let failures = loaded.failures.iter();
+    let failures = failures.map(|failure| (&failure.benchmark, &failure.parameters));
+    let known: Vec<&Parameters> = points
+        .chain(failures)
+        .filter(|(name, _)| *name == benchmark.name)
+        .map(|(_, parameters)| parameters)
+        .collect();
+    let missing = without(runner.points(benchmark), &known);
+    match missing.is_empty() {
+        true => vec![record(Parameters::new())],
+        false => missing.into_iter().map(record).collect(),
+    }
+}
+
+/// Returns the parameters of points that are not among those of records, which may have more.
+fn without(points: Vec<Parameters>, records: &[&Parameters]) -> Vec<Parameters> {
+    let is_in = |point: &Parameters, record: &Parameters| {
+        point
+            .iter()
+            .all(|(name, value)| record.get(name) == Some(value))
+    };
+    let is_missing = |point: &Parameters| !records.iter().any(|record| is_in(point, record));
+    points.into_iter().filter(is_missing).collect()
+}
+
 /// Returns the record of a benchmark that was not computed.
 fn failure(benchmark: &Benchmark, reason: String, unsupported: bool) -> Line {
     Line::Failure(PointFailure {
@@ -163,4 +217,25 @@ fn failure(benchmark: &Benchmark, reason: String, unsupported: bool) -> Line {
         reason,
         unsupported,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_measure::result::Value;
+
+    #[test]
+    fn points_are_missing_unless_a_record_has_all_their_parameters() {
+        let point = |size: usize, more: Option<&str>| {
+            let size = ("size".to_owned(), Value::from(size));
+            let more = more.map(|word| ("mode".to_owned(), Value::from(word)));
+            Parameters::from_iter([size].into_iter().chain(more))
+        };
+        let records = [point(8, Some("free")), point(64, None)];
+        let records: Vec<&Parameters> = records.iter().collect();
+        let points = [8, 64, 512].map(|size| point(size, None));
+        assert_eq!(without(points.to_vec(), &records), [point(512, None)]);
+        let other = point(8, Some("lockstep"));
+        assert_eq!(without(vec![other.clone()], &records), [other]);
+    }
 }

@@ -142,6 +142,7 @@ impl Task {
             copies_in_turn: self.copies_in_turn,
             paces: self.paces.clone(),
             cores: Some(processors),
+            lists_points: false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Progress over the launches of benchmarks, with an estimate of the time left.
 
+use crate::forecast;
 use crate::progress_line::{self, Bar, time_left};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ pub struct Progress {
     left: String,
     /// Points of the running benchmark.
     points: usize,
+    /// Number of points that it has, if known, otherwise 0.
+    expected: usize,
     /// When the last line of a long step was shown, and the events of models until then.
     shown: (Instant, u64),
     /// End of the previous step, the only available time stamp if steps run on several threads.
@@ -44,6 +47,7 @@ impl Progress {
             running: String::new(),
             left: String::new(),
             points: 0,
+            expected: 0,
             shown: (Instant::now(), events_so_far()),
             since: Instant::now(),
         }
@@ -58,8 +62,14 @@ impl Progress {
             .map(|left| format!(", {}", time_left(left)));
         self.left = left.unwrap_or_default();
         self.points = 0;
+        self.expected = 0;
         self.shown = (Instant::now(), events_so_far());
         self.bar.say(format!("{}{}", self.step(), self.left));
+    }
+
+    /// Sets the number of points of the running benchmark.
+    pub fn expect(&mut self, points: usize) {
+        self.expected = points;
     }
 
     /// Returns the running benchmark and the target.
@@ -87,8 +97,15 @@ impl Progress {
         let events = events_so_far();
         self.shown = (Instant::now(), events);
         let rate = (events - before) as f64 / since.elapsed().as_secs_f64();
+        let of = match self.expected {
+            0 => String::new(),
+            expected => format!(" of {expected}"),
+        };
+        let point = forecast::left().map_or(String::new(), |left| {
+            format!(", this point {}", time_left(left.as_secs_f64()))
+        });
         let text = format!(
-            "{}: {} points, {:.1} million events a second",
+            "{}: {}{of} points, {:.1} million events a second{point}",
             self.step(),
             self.points,
             rate / 1e6

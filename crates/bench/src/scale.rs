@@ -1,11 +1,7 @@
 //! Memory of large models: estimated and refused before it is allocated.
 
+use crate::forecast::shortage;
 use verbena_fabric::{Error, Result};
-use verbena_measure::memory::available;
-use verbena_measure::unit;
-
-/// Memory of a process of a pattern, in bytes: 80 to 330 KiB, measured with 16 to 1024 processes.
-pub const PROCESS: u64 = 384 << 10;
 
 /// Checks that the `needed` bytes of a model are available.
 ///
@@ -13,15 +9,8 @@ pub const PROCESS: u64 = 384 << 10;
 ///
 /// Fails if they are not; the error has both figures.
 pub fn check(needed: u64) -> Result<()> {
-    match available().filter(|available| needed > *available) {
-        Some(available) => Err(Error::invalid(
-            "memory",
-            format!(
-                "the model needs about {} of memory, and {} are available; use fewer processes",
-                unit::size(needed as f64),
-                unit::size(available as f64)
-            ),
-        )),
+    match shortage(needed) {
+        Some(reason) => Err(Error::invalid("memory", reason)),
         None => Ok(()),
     }
 }

@@ -6,14 +6,19 @@
 //! - Its time on the link is the total of eight pairs, by messages; its time in memory that of both
 //!   directions at once, if they disturb each other.
 //! - Its posting time is the time of a message of one process where the link is not the bottleneck.
+//! - On an adapter that processes one request at a time, its turns are those of 1, 2, 4 and 8 pairs
+//!   (`turns`), and its time on the link is that of one pair.
+
+mod turns;
 
 use std::collections::BTreeMap;
+use verbena_emulation::device::{Device, Limit};
 use verbena_emulation::operation::{Operation, Placement};
 use verbena_emulation::port::Port;
 use verbena_emulation::table::{Table, Times};
 use verbena_fabric::model::{Fidelity, Machine};
-use verbena_measure::result::{Point, Value};
-use verbena_model::profile::Scheduling;
+use verbena_measure::result::{Metric, Point, Value};
+use verbena_model::profile::{Scheduling, System};
 use verbena_reproduce::suite::{Asked, run};
 use verbena_workloads::context::{Mode, Options, Sweep};
 use verbena_workloads::registry::find;
@@ -64,11 +69,11 @@ pub enum Error {
     },
 }
 
-/// Returns the differences between the emulation of a system and its model, for the user.
+/// Computes the times of a system, by operation and size.
 ///
 /// # Errors
-/// Fails if the machine has no adapters with verbs.
-pub fn limits(machine: &Machine) -> Result<Vec<String>, Error> {
+/// The machine has no adapters with verbs, or the model cannot run a benchmark.
+pub fn of(machine: &Machine) -> Result<Table, Error> {
     let name = machine.name().to_owned();
     let Some(system) = machine.system() else {
         return Err(Error::Software(name));
@@ -76,31 +81,30 @@ pub fn limits(machine: &Machine) -> Result<Vec<String>, Error> {
     if !system.has_verbs() {
         return Err(Error::SocketsOnly(name));
     }
-    let mut limits = Vec::new();
-    if system.adapter.scheduling == Scheduling::Serial {
-        limits.push(format!(
-            "{name} processes one request at a time: times of streams and of several connections \
-             are wrong by up to a factor of two"
-        ));
-    }
-    Ok(limits)
-}
-
-/// Computes the times of a system, by operation and size.
-///
-/// # Errors
-/// As [`limits`]; the model cannot run a benchmark.
-pub fn of(machine: &Machine) -> Result<Table, Error> {
-    limits(machine)?;
     let runs = Runs { machine };
     let mut table = Table::new(machine.name());
-    if let Some(system) = machine.system() {
-        table.set_port(Port::of(system.link.rate.0, system.link.mtu.0));
+    table.set_port(Port::of(system.link.rate.0, system.link.mtu.0));
+    if let Some((device, limits)) = identity(system) {
+        table.set_device(device, limits);
+    }
+    if system.adapter.scheduling == Scheduling::Serial {
+        table.set_serial(runs.turns(system)?);
     }
     for placement in Placement::ALL {
         runs.add(&mut table, placement)?;
     }
     Ok(table)
+}
+
+/// Returns the identity and the limits of a system's adapter, if its profile has them.
+fn identity(system: &System) -> Option<(Device, Vec<Limit>)> {
+    let known = system.adapter.device.as_ref()?;
+    let numbers = [known.vendor, known.pci_vendor, known.part, known.revision];
+    let limits = known.limits.iter().map(|(name, value)| Limit {
+        name: (*name).to_owned(),
+        value: *value,
+    });
+    Some((Device::new(&known.name, numbers)?, limits.collect()))
 }
 
 /// Figures by size in bytes.
@@ -119,13 +123,21 @@ impl Runs<'_> {
         let together = self.rates("multi-pair.write-bandwidth", placement, Some(PAIRS))?;
         let both = self.rates("bandwidth.write-both", placement, None)?;
         let posting = posting(&alone, &together, placement);
+        // Turns are not part of the time on the link.
+        let is_serial = table.serial().is_some();
+        let sent = if is_serial { alone } else { together };
         // Reads and atomics have no payload in the request.
         let answered = match placement {
             Placement::Reference => {
                 let reads = self.times("latency.read", placement, "completion-latency")?;
                 let rate = self.rates("bandwidth.read", placement, None)?;
                 let atomic = self.times("latency.fetch-add", placement, "completion-latency");
-                Some((reads, rate, atomic.unwrap_or_default()))
+                let on_link: BySize = match is_serial {
+                    false => rate,
+                    // Reads of one pair do not fill the link.
+                    true => self.reads_on_link()?,
+                };
+                Some((reads, on_link, atomic.unwrap_or_default()))
             }
             Placement::Inline => None,
         };
@@ -144,7 +156,7 @@ impl Runs<'_> {
         for (bytes, seen) in &visible {
             let at = |of: &BySize| of.get(bytes).copied();
             let (Some(done), Some(sending), Some(posting)) =
-                (at(&completion), at(&together), at(&posting))
+                (at(&completion), at(&sent), at(&posting))
             else {
                 continue;
             };
@@ -177,9 +189,12 @@ impl Runs<'_> {
                 ..times
             };
             if let Some(read) = at(reads) {
-                let on_link = at(rate).filter(|one| *one > 1.1 * posting);
+                let on_link = at(rate).filter(|one| is_serial || *one > 1.1 * posting);
                 let times = Times {
-                    sending: on_link.unwrap_or(sending),
+                    sending: match is_serial {
+                        false => on_link.unwrap_or(sending),
+                        true => on_link.map_or(sending, |time| time.min(sending)),
+                    },
                     ..taken(read)
                 };
                 table.add(Operation::Read, placement, *bytes, times);
@@ -274,13 +289,22 @@ impl Runs<'_> {
 
 /// Returns the first of these metrics of each point, by size.
 fn by_size<'a>(points: impl Iterator<Item = &'a Point>, metrics: &[&str]) -> BySize {
+    values_by_size(points, metrics, |metric| metric.value)
+}
+
+/// Returns a value of the first of these metrics of each point, by size.
+fn values_by_size<'a>(
+    points: impl Iterator<Item = &'a Point>,
+    metrics: &[&str],
+    value: impl Fn(&Metric) -> f64,
+) -> BySize {
     let figure = |point: &Point| {
         let named = |name: &&str| point.metrics.iter().find(|metric| metric.name == **name);
         let size = match point.parameters.get("size") {
             Some(Value::Number(size)) if *size >= 0.0 => *size as u64,
             _ => return None,
         };
-        Some((size, metrics.iter().find_map(named)?.value))
+        Some((size, value(metrics.iter().find_map(named)?)))
     };
     points.filter_map(figure).collect()
 }
@@ -338,6 +362,8 @@ mod tests {
         let text = Table::read(&table.text()).unwrap().text();
         assert_eq!(text, table.text());
         assert!(text.contains("\nport 128 2 4\n"), "{text}");
+        assert!(text.contains("\ndevice mlx5_ 713 5555 4129 0\n"), "{text}");
+        assert!(text.contains("\nlimit max_sge 30\n"), "{text}");
     }
 
     #[test]

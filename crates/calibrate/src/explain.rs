@@ -92,6 +92,7 @@ pub fn explain(
                 blocks: 1,
                 least: 1,
                 most: 1,
+                extrapolates: false,
             },
             ..Budget::virtual_time()
         },

@@ -175,7 +175,7 @@ fn study_errors_name_line_and_reason() {
             ":3: tile: expected whole numbers from 1 to ",
         ),
         (
-            format!("{halo}ranks = [4,\n 1_000_000]\n"),
+            format!("{halo}ranks = [4,\n 2_000_000]\n"),
             ":4: ranks: expected whole numbers",
         ),
         (

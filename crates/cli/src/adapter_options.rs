@@ -16,6 +16,9 @@ use crate::number;
 use verbena_hca_net::link::MOST_DEVICES;
 use verbena_hca_net::roce::allow::{Network, NotANetwork};
 
+/// The variable with the directory of a program's node of a fabric.
+pub const FABRIC: &str = "VERBENA_FABRIC";
+
 /// Options of the adapter.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -71,8 +74,18 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Fails if the adapter's libraries are not found.
+    /// Fails if the adapter's libraries are not found, or a node of a fabric is to have several
+    /// devices.
     pub fn environment(&self) -> Result<Environment, Failure> {
+        let is_on_fabric = std::env::var_os(FABRIC).is_some_and(|place| !place.is_empty());
+        if self.devices.is_some_and(|devices| devices > 1)
+            && is_on_fabric
+            && self.link != Some(Link::Roce)
+        {
+            let text = "--devices: a node of a fabric is one device; run the program at another \
+                        node by `verbena fabric exec`, or outside of the fabric";
+            return Err(Failure::Input(text.to_owned()));
+        }
         let libraries = Libraries::beside_this_executable()?;
         let (interfaces, allowed) = (&self.interface, &self.allow);
         let interfaces = (!interfaces.is_empty()).then(|| interfaces.join(OsStr::new(",")));

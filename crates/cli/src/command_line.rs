@@ -30,6 +30,7 @@ const GROUPS: [Group; 5] = [
         commands: &[
             "explain",
             "sweep",
+            "sensitivity",
             "calibrate",
             "reproduce",
             "record",
@@ -99,6 +100,9 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
     ("report", &["verbena report out/before out/after --out both.html"]),
     ("explain", &["verbena explain latency.write --on model:connectx6-hdr"]),
     ("sweep", &["verbena sweep study.toml"]),
+    ("sensitivity", &[
+        "verbena sensitivity --as connectx-qdr --latency +1us,+5us -- ./my_program",
+    ]),
     ("calibrate", &["verbena calibrate out/mlx5 --on model:connectx6-hdr --out fitted"]),
     ("reproduce", &["verbena reproduce", "verbena reproduce memfree --out claims"]),
     ("record", &["verbena record --out trace -- mpirun -n 4 ./my_mpi_program"]),

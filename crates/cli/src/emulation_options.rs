@@ -11,17 +11,23 @@ use std::path::{Path, PathBuf};
 use verbena_bench::temporary::Directory;
 use verbena_calibrate::emulation;
 use verbena_emulation::lateness::{LENGTH, Lateness, Side, Verdict, Word};
+use verbena_emulation::node::NodeRule;
 use verbena_emulation::table::Table;
 use verbena_emulation::{TABLE, VARIABLE};
 use verbena_fabric::model::Machine;
+use verbena_faults::rule::Rule;
 use verbena_report::file::replace;
 use verbena_run::environment::Environment;
 
 use crate::failure::Failure;
+use crate::knob_options::KnobOptions;
 use crate::profiles::ProfileOptions;
 
 /// Largest table that is read, in bytes.
 const LARGEST_TABLE: u64 = 1 << 20;
+
+/// Largest share of requests to other hosts that may be behind the adapter's times.
+const ON_TIME: f64 = 0.05;
 
 /// Heading of these options in the help.
 const HEADING: &str = "Emulation";
@@ -42,6 +48,15 @@ pub struct EmulationOptions {
     #[arg(long, value_name = "NAME", requires = "system", help_heading = HEADING)]
     node: Option<String>,
 
+    /// Put processes on emulated nodes by a rule
+    ///
+    /// With `--as`. `ranks:N` puts N consecutive MPI ranks on each node, `nodes:N` all ranks on N
+    /// nodes in blocks, `env:NAME` processes with the same value of a variable, `net` and `uts`
+    /// those of a network or UTS namespace. Environment variable: VERBENA_NODE_BY.
+    #[arg(long, value_name = "RULE", requires = "system", conflicts_with = "node",
+        help_heading = HEADING)]
+    node_by: Option<NodeRule>,
+
     /// Set a value in a profile of the system; may be repeated
     ///
     /// With `--as`, for example `--set connectx.send.blueflame=1`.
@@ -53,12 +68,16 @@ pub struct EmulationOptions {
     /// With `--as`. They replace shipped profiles of the same name, or are added to them.
     #[arg(long, value_name = "DIR", requires = "system", help_heading = HEADING)]
     profiles: Vec<PathBuf>,
+
+    #[command(flatten)]
+    knobs: KnobOptions,
 }
 
 /// An emulation that is under way.
 pub struct Emulating {
     system: String,
     node: Option<String>,
+    node_by: Option<NodeRule>,
     directory: PathBuf,
 }
 
@@ -66,6 +85,19 @@ impl EmulationOptions {
     /// Returns whether options for an emulation are given.
     pub fn are_given(&self) -> bool {
         self.system.is_some()
+    }
+
+    /// Returns whether options take effect as rules about links ([`EmulationOptions::rules`]).
+    pub fn have_rules(&self) -> bool {
+        self.knobs.are_rules(self.system.is_some())
+    }
+
+    /// Returns the rules about links by which options take effect, with their names.
+    ///
+    /// # Errors
+    /// Names an option that needs `--as`.
+    pub fn rules(&self) -> Result<Vec<(String, Rule)>, Failure> {
+        self.knobs.rules(self.system.is_some())
     }
 
     /// Computes the times, in `directory`; none without `--as`.
@@ -80,46 +112,77 @@ impl EmulationOptions {
             set: self.set.clone(),
             profiles: self.profiles.clone(),
         };
-        let library = profiles.profiles().library()?;
-        let input = |error: &dyn std::fmt::Display| Failure::Input(format!("--as: {error}"));
-        let machine = Machine::of(&library, system).map_err(|error| input(&error))?;
-        for limit in emulation::limits(&machine).map_err(|error| input(&error))? {
-            eprintln!("verbena: {limit}");
-        }
-        let kept = kept_table(&machine);
-        let text = match kept.as_deref().and_then(read_table) {
-            Some(text) => text,
-            None => {
-                let table = emulation::of(&machine).map_err(|error| input(&error))?;
-                let text = table.text();
-                if let Some(path) = &kept {
-                    // Without it, the next run computes the table again.
-                    let _ = path.parent().map(fs::create_dir_all);
-                    let _ = replace(path, &text);
-                }
-                text
-            }
-        };
-        let directory = directory.path().join("emulation");
-        fs::create_dir(&directory).map_err(Failure::system("write the table of times"))?;
-        fs::write(directory.join(TABLE), text)
-            .map_err(Failure::system("write the table of times"))?;
+        let mut table = table(system, &profiles)?;
+        self.knobs.apply(&mut table);
+        let emulating = Emulating::of(&table, directory.path())?;
         Ok(Some(Emulating {
-            system: system.clone(),
             node: self.node.clone(),
-            directory,
+            node_by: self.node_by.clone(),
+            ..emulating
         }))
     }
 }
 
+/// Returns the times of a system.
+///
+/// # Errors
+/// Fails if there is no such system, or it cannot be emulated.
+pub fn table(system: &str, profiles: &ProfileOptions) -> Result<Table, Failure> {
+    let library = profiles.profiles().library()?;
+    let input = |error: &dyn std::fmt::Display| Failure::Input(format!("--as: {error}"));
+    let machine = Machine::of(&library, system).map_err(|error| input(&error))?;
+    let kept = kept_table(&machine);
+    if let Some(table) = kept.as_deref().and_then(read_table) {
+        return Ok(table);
+    }
+    let table = emulation::of(&machine).map_err(|error| input(&error))?;
+    if let Some(path) = &kept {
+        // Without it, the next run computes the table again.
+        let _ = path.parent().map(fs::create_dir_all);
+        let _ = replace(path, &table.text());
+    }
+    Ok(table)
+}
+
 impl Emulating {
+    /// Returns an emulation with these times, whose files are in `directory`.
+    ///
+    /// # Errors
+    /// Fails if the table cannot be written.
+    pub fn of(table: &Table, directory: &Path) -> Result<Emulating, Failure> {
+        let directory = directory.join("emulation");
+        let write = || {
+            fs::create_dir(&directory)?;
+            fs::write(directory.join(TABLE), table.text())
+        };
+        write().map_err(Failure::system("write the table of times"))?;
+        Ok(Emulating {
+            system: table.system().to_owned(),
+            node: None,
+            node_by: None,
+            directory,
+        })
+    }
+
     /// Adds the emulation to a command's environment.
     pub fn environment(&self, environment: Environment) -> Environment {
         let environment = environment.with(VARIABLE, &self.directory);
-        match &self.node {
+        let environment = match &self.node {
             Some(node) => environment.with("VERBENA_NODE", node),
             None => environment,
+        };
+        match &self.node_by {
+            Some(rule) => environment.with("VERBENA_NODE_BY", rule.to_string()),
+            None => environment,
         }
+    }
+
+    /// Returns by how much its programs missed the times.
+    ///
+    /// # Errors
+    /// Fails if the reports cannot be read.
+    pub fn lateness(&self) -> Result<Lateness, Failure> {
+        read(&self.directory).map_err(Failure::system("read the timing reports"))
     }
 
     /// Prints how far the run was behind the times, on standard error.
@@ -127,21 +190,31 @@ impl Emulating {
     /// # Errors
     /// Fails if the reports cannot be read.
     pub fn end(&self) -> Result<(), Failure> {
-        let lateness = read(&self.directory).map_err(Failure::system("read the timing reports"))?;
+        let lateness = self.lateness()?;
         let system = &self.system;
-        eprintln!("verbena: as {system}: {}", words(&lateness));
         let packets = lateness.count(Word::Packets);
+        if packets == 0 || lateness.verdict() != Verdict::Nothing {
+            eprintln!("verbena: as {system}: {}", words(&lateness));
+        }
         if packets > 0 {
+            let share = lateness.share_behind();
+            let verdict = match share <= ON_TIME {
+                true => "the network keeps up with the adapter",
+                false => {
+                    "the network is slower than the adapter, and latencies are those of the network"
+                }
+            };
             eprintln!(
-                "verbena: as {system}: {packets} requests left for other hosts; those are not \
-                 emulated"
+                "verbena: as {system}: {packets} requests to other hosts; {} took longer than on \
+                 the adapter: {verdict}",
+                percent(share)
             );
         }
         let (slow, requests) = (
             lateness.count(Word::SlowPosts),
             lateness.count(Word::Requests),
         );
-        if requests > 0 && slow * 20 > requests {
+        if lateness.posts_are_slow() {
             let share = percent(slow as f64 / requests as f64);
             eprintln!(
                 "verbena: as {system}: {share} of posts took longer here than on the adapter; \
@@ -174,12 +247,12 @@ fn kept_table(machine: &Machine) -> Option<PathBuf> {
     Some(cache.join("verbena/emulation").join(name))
 }
 
-/// Returns the text of a table that can be read; none otherwise.
-fn read_table(path: &Path) -> Option<String> {
+/// Returns a table that can be read; none otherwise.
+fn read_table(path: &Path) -> Option<Table> {
     let mut text = String::new();
     let file = fs::File::open(path).ok()?;
     file.take(LARGEST_TABLE).read_to_string(&mut text).ok()?;
-    Table::read(&text).ok().map(|_| text)
+    Table::read(&text).ok()
 }
 
 /// Reads the reports in a directory.

@@ -13,6 +13,7 @@ Exit codes:
   2        invalid input: an option, a name, a file
   3        this machine lacks or refuses something required
   4        `compare`: undecided, more launches are needed
+  124      the time of --budget or --minutes ended first: completed points are kept
   126      `run` and others that run a command: the command cannot be executed
   127      `run` and others: the command is not found
   130      interrupted (Ctrl-C): completed measurements are kept
@@ -30,6 +31,8 @@ pub enum Exit {
     Environment,
     /// The figures do not decide the question.
     Undecided,
+    /// A time limit ended a computation on models, as with timeout(1).
+    OutOfTime,
     /// `run`: the command exists and cannot be executed.
     NotExecutable,
     /// `run`: the command does not exist.
@@ -62,6 +65,7 @@ impl Exit {
             Exit::WrongInput => 2,
             Exit::Environment => 3,
             Exit::Undecided => 4,
+            Exit::OutOfTime => 124,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Interrupted => 130,
@@ -123,6 +127,7 @@ mod tests {
             Exit::WrongInput,
             Exit::Environment,
             Exit::Undecided,
+            Exit::OutOfTime,
             Exit::NotExecutable,
             Exit::NotFound,
             Exit::Interrupted,

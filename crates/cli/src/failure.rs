@@ -54,6 +54,12 @@ pub enum Failure {
     Namespace(#[from] verbena_ipoib::namespace::Failure),
 
     #[error(transparent)]
+    Mount(#[from] verbena_run::mount::Failure),
+
+    #[error(transparent)]
+    Mirror(#[from] verbena_umad::mirror::Failure),
+
+    #[error(transparent)]
     Coverage(#[from] verbena_coverage::file::Failure),
 
     #[error(transparent)]
@@ -129,6 +135,7 @@ impl Failure {
             | Failure::UnknownOption { .. }
             | Failure::Coverage(_)
             | Failure::Input(_)
+            | Failure::Mirror(_)
             | Failure::Bench(BenchFailure::Input(_)) => Exit::WrongInput,
             Failure::Libraries(_)
             | Failure::Bench(_)
@@ -136,6 +143,7 @@ impl Failure {
             | Failure::Capture(_)
             | Failure::Ipoib(_)
             | Failure::Namespace(_)
+            | Failure::Mount(_)
             | Failure::Doctor(_)
             | Failure::Recorder(_)
             | Failure::Start(_)

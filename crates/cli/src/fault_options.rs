@@ -1,11 +1,11 @@
 //! The options that make verbs calls and requests of a command fail, and the report of the
 //! failures.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use verbena_bench::temporary::Directory;
 use verbena_faults::firing::MOST;
+use verbena_faults::peer::Peer;
 use verbena_faults::rule::Rule;
 use verbena_report::file::replace;
 use verbena_run::environment::Environment;
@@ -19,8 +19,6 @@ use crate::number;
 /// Heading of these options in the help.
 const HEADING: &str = "Faults";
 
-/// Largest schedule, in bytes.
-const LARGEST: u64 = 1 << 20;
 /// Most characters of a line of an error that are shown.
 const MOST_SHOWN: usize = 200;
 
@@ -73,20 +71,34 @@ pub struct Faults {
     record: PathBuf,
     fired: Option<PathBuf>,
     allow_unfired: bool,
+    /// Number of the last ones that are properties of all links, by other options.
+    properties: usize,
 }
 
 impl FaultOptions {
     /// Returns the faults, none if there are no options; `directory` gets their record.
+    /// `properties` are rules of other options, with their names.
     ///
     /// # Errors
     /// Fails if the schedule cannot be read, or options are there without faults.
-    pub fn begin(&self, directory: &Directory) -> Result<Option<Faults>, Failure> {
+    pub fn begin(
+        &self,
+        directory: &Directory,
+        properties: Vec<(String, Rule)>,
+    ) -> Result<Option<Faults>, Failure> {
         let mut schedule = match &self.faults {
             None => Schedule::default(),
             Some(path) => read(path)?,
         };
         for rule in &self.fault {
             schedule.add(rule.clone());
+        }
+        let count = properties.len();
+        for (name, rule) in properties {
+            schedule.add(rule);
+            if let Some(added) = schedule.faults.last_mut() {
+                added.name = name;
+            }
         }
         if schedule.faults.is_empty() {
             let alone = self.faults.is_some() || self.seed.is_some() || self.fired.is_some();
@@ -112,6 +124,7 @@ impl FaultOptions {
             record,
             fired,
             allow_unfired: self.allow_unfired,
+            properties: count,
         }))
     }
 
@@ -154,10 +167,23 @@ impl Faults {
         let (mut unfired, mut cut) = (false, false);
         for (number, fault) in self.schedule.faults.iter().enumerate() {
             let name = &fault.name;
+            let fired = by_rule.get(&number).map_or(&[][..], Vec::as_slice);
+            if number + self.properties >= self.schedule.faults.len() {
+                match fired.len() {
+                    0 => eprintln!("verbena: {name}: the command's programs sent no message"),
+                    _ => eprintln!("verbena: {name}"),
+                }
+                continue;
+            }
             match by_rule.get(&number).map(Vec::as_slice) {
                 None | Some([]) => {
                     unfired = true;
-                    eprintln!("verbena: fault {name:?} never fired");
+                    let peer = fault.entry.rule.peer.as_ref();
+                    let hint = peer.and_then(Peer::as_address).map(|address| {
+                        format!(" (for the address of the peer, use \"peer {address}\")")
+                    });
+                    let hint = hint.unwrap_or_default();
+                    eprintln!("verbena: fault {name:?} never fired{hint}");
                 }
                 Some([one]) => eprintln!(
                     "verbena: fault {name:?} fired at {} of process {} ({})",
@@ -203,20 +229,7 @@ pub fn read(path: &Path) -> Result<Schedule, Failure> {
         let text = lines.join("\n");
         Failure::Input(format!("cannot use {}: {text}", path.display()))
     };
-    let too_large = "larger than 1 MiB";
-    let metadata = fs::metadata(path).map_err(|error| input(&error))?;
-    if metadata.is_file() && metadata.len() > LARGEST {
-        return Err(input(&too_large));
-    }
-    let mut text = String::new();
-    let file = fs::File::open(path).map_err(|error| input(&error))?;
-    let read =
-        std::io::Read::read_to_string(&mut std::io::Read::take(file, LARGEST + 1), &mut text);
-    read.map_err(|error| input(&error))?;
-    if text.len() as u64 > LARGEST {
-        return Err(input(&too_large));
-    }
-    let schedule = Schedule::read(&text).map_err(|error| input(&error))?;
+    let schedule = Schedule::open(path).map_err(|error| input(&error))?;
     match schedule.faults.is_empty() {
         true => Err(input(&"it has no [[fault]]")),
         false => Ok(schedule),

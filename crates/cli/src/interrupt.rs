@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::host::HOST;
-pub use verbena_bench::interrupt::{is_wanted, tell, unless_interrupted};
+pub use verbena_bench::interrupt::{is_wanted, tell, unless_interrupted, word};
 
 /// Starts catching SIGINT and SIGTERM.
 ///
@@ -14,10 +14,12 @@ pub fn watch() -> Result<(), Failure> {
     Ok(verbena_bench::interrupt::watch(&HOST)?)
 }
 
-/// Returns the exit code of an interrupted measurement: 128 plus the signal number.
+/// Returns the exit code of a measurement that stopped early: 128 plus the signal number, or that
+/// of a time limit.
 pub fn exit() -> Exit {
     match verbena_bench::interrupt::is_terminated() {
         true => Exit::Terminated,
-        false => Exit::Interrupted,
+        false if is_wanted() => Exit::Interrupted,
+        false => Exit::OutOfTime,
     }
 }

@@ -18,6 +18,7 @@ mod failure;
 mod fault_options;
 mod host;
 mod interrupt;
+mod knob_options;
 mod measuring;
 mod number;
 mod profiles;

@@ -29,7 +29,7 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 32] = [
+const ALL: [Variable; 33] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
@@ -42,6 +42,7 @@ const ALL: [Variable; 32] = [
     variable(Adapter, "VERBENA_TUNNELS", "Fall back to TCP where UDP fails: on, off (--tunnels)"),
     variable(Adapter, "VERBENA_RUNTIME_DIR", "Meet other processes here [/dev/shm/verbena-UID]"),
     variable(Adapter, "VERBENA_NODE", "Emulated node of the process, with --as (--node)"),
+    variable(Adapter, "VERBENA_NODE_BY", "Rule for the emulated nodes of processes (--node-by)"),
     variable(Adapter, "VERBENA_STATS_DIR", "Write each process's counters to this directory"),
     variable(Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
     variable(Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),

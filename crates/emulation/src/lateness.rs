@@ -23,18 +23,20 @@ pub const CLASSES: usize = 128;
 /// A counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
-    /// Requests that were emulated.
+    /// Requests that were emulated, without those to other hosts.
     Requests,
     /// Those whose data or completion was late.
     Late,
     /// Requests that took longer to post than on the emulated adapter, by half and more.
     SlowPosts,
-    /// Requests that left for another host: packets are not emulated.
+    /// Requests to other hosts.
     Packets,
+    /// Those that took longer than on the emulated adapter, because the network is slower.
+    LatePackets,
 }
 
 /// Number of counters in front of the distributions.
-const COUNTERS: usize = 4;
+const COUNTERS: usize = 5;
 
 /// Number of words.
 pub const WORDS: usize = COUNTERS + 2 * CLASSES;
@@ -138,6 +140,21 @@ impl Lateness {
         match self.count(Word::Requests) {
             0 => 0.0,
             all => self.count(Word::Late) as f64 / all as f64,
+        }
+    }
+
+    /// Returns whether more than one post in twenty took longer than on the adapter: then rates of
+    /// messages are too low.
+    pub fn posts_are_slow(&self) -> bool {
+        let (slow, requests) = (self.count(Word::SlowPosts), self.count(Word::Requests));
+        requests > 0 && slow.saturating_mul(20) > requests
+    }
+
+    /// Returns the share of requests to other hosts for which the network was too slow.
+    pub fn share_behind(&self) -> f64 {
+        match self.count(Word::Packets) {
+            0 => 0.0,
+            all => self.count(Word::LatePackets) as f64 / all as f64,
         }
     }
 

@@ -22,6 +22,8 @@ pub const MAGIC: u32 = 0x5645_5242;
 pub const SOCKET: &str = "socket";
 /// Bytes of a hello.
 pub const HELLO: usize = 16;
+/// Bytes of a fault.
+pub const FAULT: usize = 12;
 /// Bytes of a call, without the data.
 pub const CALL: usize = 8;
 
@@ -38,6 +40,8 @@ pub enum Purpose {
     User,
     /// The adapter of a process: receives the state of the node's ports.
     Adapter,
+    /// Faults of a node's ports: each message is a [`FaultMessage`], which an errno answers.
+    Fault,
 }
 
 /// The first message: magic, purpose, flags, index of the device file, index of the node; each a
@@ -54,12 +58,13 @@ pub struct Hello {
     pub node: u32,
 }
 
-const PURPOSES: [Purpose; 5] = [
+const PURPOSES: [Purpose; 6] = [
     Purpose::Datagrams,
     Purpose::Manager,
     Purpose::Refresh,
     Purpose::User,
     Purpose::Adapter,
+    Purpose::Fault,
 ];
 
 impl Hello {
@@ -85,6 +90,42 @@ impl Hello {
             is_nonblocking: half(6) & 1 != 0,
             index: word(8),
             node: word(12),
+        })
+    }
+}
+
+/// A fault at a port: magic, port, kind, number; the port and the kind have 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultMessage {
+    /// Number of the port.
+    pub port: u8,
+    /// Kind of the fault.
+    pub kind: u16,
+    /// Number of errors or repetitions.
+    pub number: u32,
+}
+
+impl FaultMessage {
+    /// Returns the message.
+    pub fn bytes(self) -> [u8; FAULT] {
+        let mut all = [0; FAULT];
+        all[..4].copy_from_slice(&MAGIC.to_ne_bytes());
+        all[4..6].copy_from_slice(&u16::from(self.port).to_ne_bytes());
+        all[6..8].copy_from_slice(&self.kind.to_ne_bytes());
+        all[8..].copy_from_slice(&self.number.to_ne_bytes());
+        all
+    }
+
+    /// Reads the message; `None` if it is none.
+    pub fn of(bytes: &[u8]) -> Option<FaultMessage> {
+        let bytes: &[u8; FAULT] = bytes.try_into().ok()?;
+        let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
+        let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        (word(0) == MAGIC).then_some(())?;
+        Some(FaultMessage {
+            port: u8::try_from(half(4)).ok()?,
+            kind: half(6),
+            number: word(8),
         })
     }
 }
@@ -212,8 +253,15 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_fault_is_read_back(port: u8, kind: u16, number: u32) {
+            let fault = FaultMessage { port, kind, number };
+            prop_assert_eq!(FaultMessage::of(&fault.bytes()), Some(fault));
+        }
+
+        #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = (Hello::of(&bytes), Call::of(&bytes), NodeState::of(&bytes));
+            let _ = FaultMessage::of(&bytes);
         }
     }
 }

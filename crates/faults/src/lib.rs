@@ -15,6 +15,7 @@ pub mod event;
 pub mod firing;
 pub mod limit;
 pub mod link;
+pub mod peer;
 pub mod process_rules;
 pub mod queue;
 pub mod rule;

@@ -139,8 +139,9 @@ const UNITS: [(&str, u64); 3] = [
 
 /// The faults in rules, for messages.
 pub(crate) const NAMES: &str = "loss, corruption, duplicate, reorder (each also with a \
-    percentage, as loss 1%), delay 5 us, jitter 2 us (whole us, ms or s, up to 60 s), rate 10 Gb/s \
-    (whole kb/s, Mb/s or Gb/s), or after a time or number of requests: cut, cut for 20 ms";
+    percentage, as loss 1%), delay 5 us, jitter 2 us (whole ns, us, ms or s, up to 60 s), \
+    rate 10 Gb/s (whole kb/s, Mb/s or Gb/s), or after a time or number of requests: cut, \
+    cut for 20 ms";
 
 impl LinkFault {
     /// Reads a fault, and its probability if it has one; none for another text.
@@ -199,8 +200,10 @@ impl fmt::Display for LinkFault {
 
 /// Returns a time in the largest unit that it is a multiple of.
 pub(crate) fn in_words(time: Duration) -> String {
+    let nanos = time.as_nanos();
     match time.as_micros() {
-        0 => "0 us".into(),
+        0 if nanos == 0 => "0 us".into(),
+        _ if !nanos.is_multiple_of(1000) => format!("{nanos} ns"),
         micros if micros.is_multiple_of(1_000_000) => format!("{} s", micros / 1_000_000),
         micros if micros.is_multiple_of(1000) => format!("{} ms", micros / 1000),
         micros => format!("{micros} us"),
@@ -214,17 +217,18 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
-/// Reads a time of whole microseconds, milliseconds or seconds, up to a minute.
+/// Reads a time of whole nanoseconds, microseconds, milliseconds or seconds, up to a minute.
 pub(crate) fn time(text: &str) -> Option<Duration> {
     const LONGEST: Duration = Duration::from_secs(60);
     let (number, unit) = number_and_unit(text)?;
-    let micros = match unit {
-        "us" => number,
-        "ms" => number.checked_mul(1000)?,
-        "s" => number.checked_mul(1_000_000)?,
+    let nanos = match unit {
+        "ns" => number,
+        "us" => number.checked_mul(1000)?,
+        "ms" => number.checked_mul(1_000_000)?,
+        "s" => number.checked_mul(1_000_000_000)?,
         _ => return None,
     };
-    let time = Duration::from_micros(micros);
+    let time = Duration::from_nanos(nanos);
     (time <= LONGEST).then_some(time)
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::{env, fs, process};
@@ -12,7 +13,7 @@ use std::{env, fs, process};
 use crate::alive::Alive;
 use crate::firing::{self, Firing, command_line};
 use crate::rule::Rule;
-use crate::rules::{self, Rules};
+use crate::rules::{self, BadRules, Rules};
 
 /// The rules in VERBENA_FAULTS that are about this process.
 pub struct ProcessRules {
@@ -133,7 +134,79 @@ fn append(path: &Path, line: &str) {
     }
 }
 
-fn decode(text: &OsStr) -> Result<Rules, String> {
-    let text = text.to_str().ok_or("not a text")?;
-    Rules::decode(text).map_err(|error| error.to_string())
+/// Reads the rules in the variable's value, or in the file that it names.
+fn decode(value: &OsStr) -> Result<Rules, String> {
+    let bytes = value.as_bytes();
+    let text = match bytes.strip_prefix(rules::FILE.to_string().as_bytes()) {
+        None => bytes.to_vec(),
+        Some(path) => {
+            let path = Path::new(OsStr::from_bytes(path));
+            read(path)?
+        }
+    };
+    let text = String::from_utf8(text).map_err(|_| "not a text")?;
+    Rules::decode(&text).map_err(|error| error.to_string())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "the `verbena run` that this process belongs to has ended, and its rules in {} are \
+             removed",
+            path.display()
+        ),
+        _ => format!("cannot read {}: {error}", path.display()),
+    };
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    let most = rules::LONGEST as u64 + 1;
+    file.take(most).read_to_end(&mut text).map_err(failed)?;
+    match text.len() > rules::LONGEST {
+        true => Err(BadRules::Length.to_string()),
+        false => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_rules_are_read_from_a_file() {
+        let path = env::temp_dir().join(format!("verbena-rules-{}", process::id()));
+        let line = "\nqp1.link.out 1: loss\t./client";
+        let text = format!("seed 7{}", line.repeat(10_000));
+        assert!(text.len() > rules::LONGEST_VARIABLE);
+        fs::write(&path, &text).unwrap();
+        let read = decode(OsStr::new(&format!("@{}", path.display())));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(
+            read,
+            Rules::decode(&text).map_err(|error| error.to_string())
+        );
+        assert_eq!(read.map(|read| read.entries.len()), Ok(10_000));
+        let missing = decode(OsStr::new("@/nonexistent/rules")).unwrap_err();
+        assert!(
+            missing.contains("has ended, and its rules in /nonexistent/rules are removed"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn rules_that_are_too_long_are_refused_and_not_cut() {
+        let path = env::temp_dir().join(format!("verbena-long-rules-{}", process::id()));
+        let rule = "\nibv_reg_mr: ENOMEM";
+        let mut text = String::from("seed 7");
+        text.push_str(&rule.repeat((rules::LONGEST - text.len()) / rule.len()));
+        text.push_str(&" ".repeat(rules::LONGEST - text.len()));
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            let read = decode(OsStr::new(&format!("@{}", path.display())));
+            fs::remove_file(&path).unwrap();
+            read.map(|read| read.entries.len())
+        };
+        assert_eq!(read(&text), Ok((rules::LONGEST - 6) / rule.len()));
+        text.push(' ');
+        assert_eq!(read(&text), Err(BadRules::Length.to_string()));
+    }
 }

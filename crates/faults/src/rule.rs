@@ -12,6 +12,7 @@ use crate::event::{self, Event};
 use crate::firing::Firing;
 use crate::limit::{self, Limit};
 use crate::link::{self, LinkFault};
+use crate::peer::{self, Peer};
 use crate::queue::{Queue, QueueFault};
 use crate::site::{Objects, Site, operation_names};
 use crate::status::Status;
@@ -61,6 +62,8 @@ pub struct Rule {
     pub trigger: Trigger,
     /// The effect.
     pub action: Action,
+    /// The peers of the queue pairs; none for all.
+    pub peer: Option<Peer>,
 }
 
 /// The fault in a rule's text.
@@ -125,6 +128,18 @@ pub enum BadRule {
          these do"
     )]
     After(Site),
+    /// The peer cannot be read.
+    #[error(
+        "{0:?} is not a peer: \"lid 4\", \"gid 10.0.0.2\", \"qpn 0x111\", \"pid 4242\", or a part \
+         of its command line"
+    )]
+    Peer(String),
+    /// A schedule names the peer in the place and beside it.
+    #[error("{0:?} names a peer, so there must be no other in \"peer\"")]
+    TwoPeers(String),
+    /// Only queue pairs have peers.
+    #[error("{0} has no peer, only requests and receives of queue pairs and links have")]
+    NoPeer(Site),
     /// The status is unknown, or impossible there.
     #[error("{1} cannot end with {0:?}, only with {names}", names = statuses(*.1))]
     Status(String, Site),
@@ -200,7 +215,15 @@ impl Rule {
     /// # Errors
     /// Names the wrong part.
     pub fn new(at: &str, action: &str) -> Result<Rule, BadRule> {
-        let at = at.trim();
+        let at = at.trim_start();
+        let (at, peer) = match at.split_once(peer::WORD) {
+            None => (at, None),
+            Some((at, peer)) => {
+                let bad = || BadRule::Peer(peer.trim().to_owned());
+                (at, Some(Peer::read(peer).ok_or_else(bad)?))
+            }
+        };
+        let at = at.trim_end();
         let (name, trigger) = at.split_once(char::is_whitespace).unwrap_or((at, ""));
         let site = Site::read(name)?;
         let mut trigger: Trigger = trigger.parse()?;
@@ -243,18 +266,41 @@ impl Rule {
         if is_after != is_event {
             return Err(BadRule::After(site));
         }
+        let has_peer = match site {
+            Site::Requests(_, operation) => !operation.is_local(),
+            Site::Receives(_) => true,
+            Site::Link(_) => !is_event,
+            _ => false,
+        };
+        if peer.is_some() && !has_peer {
+            return Err(BadRule::NoPeer(site));
+        }
         Ok(Rule {
             site,
             trigger,
             action,
+            peer,
         })
+    }
+
+    /// Returns where and when it acts, as [`Rule::new`] reads it.
+    pub fn at(&self) -> String {
+        format!("{}{}{}", self.site, self.trigger, self.peer_in_words())
+    }
+
+    fn peer_in_words(&self) -> String {
+        let words = |peer: &Peer| format!("{}{peer}", peer::WORD);
+        self.peer.as_ref().map(words).unwrap_or_default()
     }
 
     /// Returns the place of a firing, as a rule without chance names it.
     pub fn place(&self, firing: &Firing) -> String {
         match self.site {
-            site if self.fires_once() => format!("{site}{}", self.trigger),
-            site => format!("{} {}", site.at(firing.object), firing.count),
+            _ if self.fires_once() => self.at(),
+            site => {
+                let peer = self.peer_in_words();
+                format!("{} {}{peer}", site.at(firing.object), firing.count)
+            }
         }
     }
 
@@ -314,14 +360,15 @@ impl FromStr for Rule {
     type Err = BadRule;
 
     fn from_str(text: &str) -> Result<Self, BadRule> {
-        let (at, action) = text.split_once(':').ok_or(BadRule::Form)?;
+        // The GID of a peer has colons, too.
+        let (at, action) = text.rsplit_once(':').ok_or(BadRule::Form)?;
         Rule::new(at, action)
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{}{}: {}", self.site, self.trigger, self.action)
+        write!(to, "{}: {}", self.at(), self.action)
     }
 }
 
@@ -387,6 +434,11 @@ mod tests {
             "link.out: rate 1500 Mb/s",
             "link after 100 requests: cut",
             "link1 after 20 ms: cut for 50 ms",
+            "qp*.send 3 peer ./server -p 1: flush",
+            "qp1.recv peer pid 42: local-length",
+            "link.out p 0.01 peer gid fe80::2: loss",
+            "link peer lid 4: delay 5 us",
+            "qp*.any every 2 peer qpn 0x111: retry-exceeded",
         ] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
@@ -398,6 +450,8 @@ mod tests {
             ("link: loss 1%", "link p 0.01: loss"),
             ("link.in: corruption 2.5 %", "link.in p 0.025: corruption"),
             ("link: delay 2ms", "link: delay 2 ms"),
+            ("link: jitter 250ns", "link: jitter 250 ns"),
+            ("link: delay 3000 ns", "link: delay 3 us"),
             ("link: rate 10Gb/s", "link: rate 10 Gb/s"),
         ] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), same);
@@ -436,6 +490,17 @@ mod tests {
             let found = error(&format!("ibv_reg_mr {when}: ENOMEM"));
             assert!(found.contains("is not N"), "{when}: {found}");
         }
+        for site in ["ibv_reg_mr 2", "qp*.bind", "cq1.poll", "port1 after 1 s"] {
+            let action = match site {
+                "ibv_reg_mr 2" => "ENOMEM",
+                "qp*.bind" => "flush",
+                "cq1.poll" => "empty",
+                _ => "down",
+            };
+            let found = error(&format!("{site} peer lid 4: {action}"));
+            assert!(found.contains("has no peer"), "{found}");
+        }
+        assert!(error("qp1.send peer lid x: flush").contains("\"lid x\" is not a peer"));
         assert!(error("ibv_reg_mr: ENOMEMORY").contains("not the name of an error"));
         for object in [
             "qp0.write",

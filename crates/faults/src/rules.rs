@@ -7,7 +7,7 @@
 //! qp1.write 3: remote-access
 //! ```
 //! A rule is followed by a tab and a text that the command line of its processes contains, if it is
-//! not about all processes.
+//! not about all processes. Rules too long for a variable are in a file, which `@PATH` names.
 
 use std::fmt;
 
@@ -18,8 +18,14 @@ use crate::site::Site;
 /// The variable with the rules.
 pub const VARIABLE: &str = "VERBENA_FAULTS";
 
-/// Longest text, in bytes; the kernel takes no longer variable than 128 KiB.
-pub const LONGEST: usize = 120_000;
+/// Longest text of the variable, in bytes; the kernel takes no longer one than 128 KiB.
+pub const LONGEST_VARIABLE: usize = 120_000;
+
+/// Longest text, in bytes.
+pub const LONGEST: usize = 16 << 20;
+
+/// Begins a variable that names a file with the rules.
+pub const FILE: char = '@';
 
 /// A rule and its processes.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,15 +58,19 @@ pub enum BadRules {
     #[error("{0:?}: a process is named by a text without tabs and line ends")]
     Process(String),
     /// Too many rules.
-    #[error("the rules are longer than {LONGEST} bytes")]
+    #[error("all rules together are longer than {} MiB", LONGEST >> 20)]
     Length,
+    /// The file for long rules cannot be written.
+    #[error("cannot write the rules to {0}: {1}")]
+    File(String, String),
 }
 
 impl Rules {
-    /// Returns the variable's value.
+    /// Returns the text of the variable, or of the file that it names if the text is longer than
+    /// [`LONGEST_VARIABLE`].
     ///
     /// # Errors
-    /// Fails if a process's text cannot be written, or the value is too long.
+    /// Fails if a process's text cannot be written, or the text is longer than [`LONGEST`].
     pub fn encode(&self) -> Result<String, BadRules> {
         for Entry { process, .. } in &self.entries {
             if process.contains(['\t', '\n', '\0']) {
@@ -73,7 +83,7 @@ impl Rules {
         }
     }
 
-    /// Reads the variable's value.
+    /// Reads the text.
     ///
     /// # Errors
     /// Names the line that cannot be read.
@@ -185,7 +195,8 @@ mod tests {
         assert!(matches!(found, BadRules::Rule(_, BadRule::Form)));
         let tab = rules(1, &[("ibv_reg_mr: ENOMEM", "a\tb")]);
         assert!(matches!(tab.encode(), Err(BadRules::Process(_))));
-        let long = rules(1, &[("ibv_reg_mr: ENOMEM", "x"); 6000]);
+        let words = "x".repeat(LONGEST / 2);
+        let long = rules(1, &[("ibv_reg_mr: ENOMEM", words.as_str()); 2]);
         assert_eq!(long.encode(), Err(BadRules::Length));
     }
 

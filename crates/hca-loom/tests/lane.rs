@@ -69,7 +69,7 @@ const ENDED: u32 = 6;
 
 fn publish(model: &Model, position: u32) {
     let header = Header {
-        psn: position,
+        psn_and_lane: position,
         ..Header::default()
     };
     let Ok(()) = lane::publish(model, position, header, |_| Ok::<(), Infallible>(()));
@@ -100,14 +100,14 @@ fn messages_arrive_whole_in_order_before_slots_are_reused() {
         let mut position = 0;
         for _ in 0..3 {
             if let Some(message) = lane::peek(&*model, position, 0) {
-                assert_eq!(message.header.psn, position);
+                assert_eq!(message.header.psn_and_lane, position);
                 position += 1;
                 lane::release(&*model, position);
             }
         }
         let published = producer.join().unwrap() as u32;
         while let Some(message) = lane::peek(&*model, position, 0) {
-            assert_eq!(message.header.psn, position);
+            assert_eq!(message.header.psn_and_lane, position);
             position += 1;
         }
         assert_eq!(position, 2 + published);
@@ -151,6 +151,68 @@ fn answers_are_seen_before_the_head_that_passes_their_messages() {
 #[should_panic(expected = "acknowledged before the answer")]
 fn without_the_answer_before_the_head() {
     refusal(Answers::AfterTheHead);
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Echo {
+    BehindTheAnswer,
+    BeforeTheAnswer,
+}
+
+/// The consumer refuses the only message of a lane, and another thread of its
+/// process sends a message back, which carries the acknowledgement. The producer takes the answer,
+/// and uses the slot again.
+fn echo(echo: Echo) {
+    loom::model(move || {
+        let (there, back) = (Arc::new(Model::new()), Arc::new(Model::new()));
+        // What `ReceivedByLane` holds.
+        let received = Arc::new(AtomicU32::new(0));
+        publish(&there, 0);
+        let consumer = thread::spawn({
+            let (there, received) = (there.clone(), received.clone());
+            move || {
+                let message = lane::peek(&*there, 0, 0);
+                assert!(message.is_some());
+                if echo == Echo::BeforeTheAnswer {
+                    received.store(1, Ordering::Release);
+                }
+                there.answer.store(1, Ordering::Release);
+                lane::release(&*there, 1);
+                received.store(1, Ordering::Release);
+            }
+        });
+        let poster = thread::spawn({
+            let back = back.clone();
+            move || {
+                let header = Header {
+                    acknowledged: received.load(Ordering::Acquire),
+                    ..Header::default()
+                };
+                let fill = |_| Ok::<(), Infallible>(());
+                let Ok(()) = lane::publish(&*back, 0, header, fill);
+            }
+        });
+        if let Some(message) = lane::peek(&*back, 0, 0)
+            && message.header.acknowledged == 1
+        {
+            let is_refused = there.answer.load(Ordering::Acquire) == 1;
+            assert!(is_refused, "acknowledged before the answer");
+            publish(&there, SLOTS as u32);
+        }
+        consumer.join().unwrap();
+        poster.join().unwrap();
+    });
+}
+
+#[test]
+fn message_back_acknowledges_behind_the_answers() {
+    echo(Echo::BehindTheAnswer);
+}
+
+#[test]
+#[should_panic(expected = "acknowledged before the answer")]
+fn without_the_answer_before_the_message_back() {
+    echo(Echo::BeforeTheAnswer);
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -35,6 +35,8 @@ pub enum Bug {
     LaneAnswer,
     /// A peer that may sleep is not woken for a message in a lane.
     LaneWake,
+    /// A message in a lane acknowledges one more than was received.
+    LaneEcho,
 }
 
 /// Returns whether this bug is turned on: without the feature never, at compile time.
@@ -71,6 +73,7 @@ fn named(name: &str) -> Option<Bug> {
         "lane_head" => Bug::LaneHead,
         "lane_answer" => Bug::LaneAnswer,
         "lane_wake" => Bug::LaneWake,
+        "lane_echo" => Bug::LaneEcho,
         _ => panic!("VERBENA_PLANTED: no planted bug {name:?}"),
     })
 }

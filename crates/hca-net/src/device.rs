@@ -5,6 +5,7 @@
 //! these numbers. A program counts the ports of each device from 1. [`Device::port`] and
 //! [`Device::of_port`] convert between the two.
 
+use crate::identity::{self, NAME, VENDOR};
 use crate::link::{self, FIRST_PORT, GIDS};
 use crate::reported_port;
 use std::sync::OnceLock;
@@ -19,11 +20,6 @@ use verbena_hca_memory::limits::{
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
-/// Prefix of the devices' names; the index follows.
-pub const NAME: &str = "verbena";
-/// Vendor ID, in the place of an organisation's 24 bits: with the local bit, so that it belongs to
-/// no organisation. Programs take 0 for a device that failed to answer.
-pub const VENDOR: u32 = 0x02_5642;
 /// The default partition, full membership: the only one but on a fabric.
 pub const PKEY: u16 = 0xffff;
 /// LID of the first InfiniBand port, which is also the subnet manager's: without a fabric, a host
@@ -65,9 +61,18 @@ impl Device {
         self.0
     }
 
-    /// Returns its name.
+    /// Returns its name. On a fabric, whose process shows the device in sysfs, it is always that of
+    /// the software adapter.
     pub fn name(self) -> String {
-        format!("{NAME}{}", self.0)
+        format!("{}{}", name_prefix(), self.0)
+    }
+
+    /// Returns the numbers of its vendor and its part on the bus, as sysfs shows them.
+    pub fn on_bus(self) -> [u32; 2] {
+        match identity::emulated() {
+            Some(identity) => [identity.bus_vendor, identity.part],
+            None => [VENDOR, 0],
+        }
     }
 
     /// Returns the number of ports of each device.
@@ -131,6 +136,14 @@ impl Device {
             *place = byte as core::ffi::c_char;
         }
         attributes
+    }
+}
+
+/// Returns the names of the devices without their index.
+pub fn name_prefix() -> &'static str {
+    match identity::emulated() {
+        Some(identity) if link::fabric().is_none() => &identity.name,
+        _ => NAME,
     }
 }
 
@@ -282,11 +295,16 @@ pub fn port_towards(destination: &ibv_ah_attr) -> Option<u8> {
 
 /// Returns the attributes that all devices share.
 fn limits() -> ibv_device_attr {
+    let [vendor_id, vendor_part_id, hw_ver] = match identity::emulated() {
+        Some(identity) => [identity.vendor, identity.part, identity.revision],
+        None => [VENDOR, 0, 1],
+    };
     ibv_device_attr {
         max_mr_size: MAX_MR_SIZE.get(),
         page_size_cap: 0xffff_ffff_ffff_f000,
-        vendor_id: VENDOR,
-        hw_ver: 1,
+        vendor_id,
+        vendor_part_id,
+        hw_ver,
         max_qp: MAX_QP.as_attribute(),
         max_qp_wr: MAX_QP_WR.as_attribute(),
         device_cap_flags: IBV_DEVICE_MEM_WINDOW

@@ -17,6 +17,7 @@ pub mod capture;
 pub mod counters;
 pub mod device;
 pub mod fabric;
+pub mod identity;
 pub mod link;
 pub mod observed;
 pub mod port_switch;

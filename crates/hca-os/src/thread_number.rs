@@ -27,6 +27,11 @@ pub fn own() -> u32 {
 
 #[cold]
 fn assign() -> u32 {
+    // The compiler may have reused the result of an earlier look.
+    let known = storage::look();
+    if known != 0 {
+        return known;
+    }
     let mut number = NEXT.load(Ordering::Relaxed);
     while number < u32::MAX {
         let (relaxed, next) = (Ordering::Relaxed, number + 1);
@@ -56,19 +61,32 @@ mod storage {
         ".popsection",
     );
 
+    /// Reads the calling thread's word, with options of `asm!`.
+    macro_rules! read {
+        ($($option:ident),*) => {{
+            let mut word: u64;
+            // SAFETY: reads the calling thread's own word, which lives as long as the thread.
+            unsafe {
+                asm!(
+                    "mov {0}, qword ptr [rip + verbena_thread_number@GOTTPOFF]",
+                    "mov {0:e}, dword ptr fs:[{0}]",
+                    out(reg) word,
+                    options($($option,)* nostack, preserves_flags),
+                );
+            }
+            word as u32
+        }};
+    }
+
+    /// Returns the word. One call may stand for several: after `set` it may still be 0.
     #[inline(always)]
     pub fn get() -> u32 {
-        let mut word: u64;
-        // SAFETY: reads the calling thread's own word, which lives as long as the thread.
-        unsafe {
-            asm!(
-                "mov {0}, qword ptr [rip + verbena_thread_number@GOTTPOFF]",
-                "mov {0:e}, dword ptr fs:[{0}]",
-                out(reg) word,
-                options(pure, readonly, nostack, preserves_flags),
-            );
-        }
-        word as u32
+        read!(pure, nomem)
+    }
+
+    /// Returns the word as it is now.
+    pub fn look() -> u32 {
+        read!(readonly)
     }
 
     pub fn set(number: u32) {
@@ -97,6 +115,10 @@ mod storage {
     #[inline]
     pub fn get() -> u32 {
         NUMBER.get()
+    }
+
+    pub fn look() -> u32 {
+        get()
     }
 
     pub fn set(number: u32) {

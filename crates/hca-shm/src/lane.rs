@@ -17,6 +17,12 @@
 //!   and after it has published any answer to the message on the channel's ring of answers. The
 //!   producer loads `head` with Acquire, takes the answers after that, and only then treats the
 //!   messages before `head` as acknowledged.
+//! - SYNC POINT lane echo: a message in the other direction carries the same news ([`Echo`]): the
+//!   number of the lane by which its sender received last, and the position behind that message,
+//!   which was released before. The stamp of its slot takes the place of `head`. So two queue pairs
+//!   that answer each other need not read each other's `head`, which would cost a transfer of its
+//!   cache line. Positions of a lane only grow, whichever queue pairs it connects, so an old echo
+//!   acknowledges nothing new.
 //! - SYNC POINT gate: a process changes the gate of a queue pair's record after it has changed the
 //!   other words of the record. A peer that loads the gate first and then checks these words may
 //!   from then on check the gate alone: as long as it has the same value, none of them has changed,
@@ -44,7 +50,7 @@ pub const SLOTS: u32 = 64;
 /// Bytes of a slot: a cache line.
 pub const SLOT: usize = 64;
 /// Bytes before the payload of a slot.
-const HEADER: usize = 12;
+const HEADER: usize = 16;
 /// Offset of the header in a slot: behind the stamp.
 const HEADER_AT: usize = 4;
 /// Largest payload of a slot in bytes.
@@ -60,8 +66,20 @@ pub struct Header {
     pub flags: u8,
     /// Generation of the lane.
     pub generation: u16,
-    /// Packet sequence number.
-    pub psn: u32,
+    /// Packet sequence number, of 24 bits, and above it the number of the lane that the message
+    /// acknowledges.
+    pub psn_and_lane: u32,
+    /// Position in that lane before which messages are acknowledged.
+    pub acknowledged: u32,
+}
+
+/// The consumer's position in a lane, as a message in the other direction carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Number of the lane in its channel.
+    pub lane: u8,
+    /// Position before which messages are acknowledged.
+    pub position: u32,
 }
 
 const _: () = assert!(HEADER_AT + size_of::<Header>() == HEADER);
@@ -106,7 +124,7 @@ fn stamp_of(position: u32, slots: u32) -> u32 {
 ///
 /// # Errors
 /// The error of `fill`; then nothing is published.
-#[inline]
+#[inline(always)]
 pub fn publish<E>(
     store: &impl Store,
     position: u32,

@@ -15,12 +15,15 @@ pub mod link;
 mod own;
 pub mod passage;
 pub mod queues;
+mod ruled_peer;
 
 use link::QpLink;
 use own::own;
 use passage::Passages;
+use ruled_peer::RuledPeer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use verbena_faults::peer::PeerAddress;
 use verbena_faults::process_rules::ProcessRules;
 use verbena_faults::rule::{Action, Rule};
 use verbena_faults::site::{Operation, Site};
@@ -42,6 +45,7 @@ struct Counted {
     /// None records the request only.
     status: Option<Status>,
     count: u64,
+    peer: RuledPeer,
 }
 
 /// Rules about one queue of an object.
@@ -53,9 +57,10 @@ struct Rules {
 impl Rules {
     /// Returns those that `of_queue` selects.
     fn of(object: u32, of_queue: impl Fn(Site) -> Option<Operation>) -> Rules {
-        let counted = |(number, rule): (usize, &Rule)| {
+        let counted = |(number, rule): (usize, &'static Rule)| {
             Some(Counted {
                 number,
+                peer: RuledPeer::of(rule),
                 operation: of_queue(rule.site)?,
                 status: match rule.action {
                     Action::End(status) => Some(status),
@@ -77,7 +82,7 @@ impl Rules {
         let own = own()?;
         let mut found = None;
         for rule in &mut self.counted {
-            if !concerns(rule.operation, rule.status) {
+            if !rule.peer.is_met || !concerns(rule.operation, rule.status) {
                 continue;
             }
             rule.count += 1;
@@ -96,6 +101,17 @@ impl Rules {
             }
         }
         found
+    }
+
+    /// Returns whether a rule is about some peers only.
+    fn name_peers(&self) -> bool {
+        self.counted.iter().any(|rule| rule.peer.is_named())
+    }
+
+    /// Notes the peer of the requests that follow.
+    fn meet(&mut self, address: &PeerAddress) {
+        let counted = self.counted.iter_mut();
+        counted.for_each(|rule| rule.peer.meet(address));
     }
 
     /// Records that a rule has fired.
@@ -137,7 +153,14 @@ pub struct Sends {
     planted: Vec<Planted>,
     /// Requests on a link with rules.
     passages: Option<Passages>,
+    /// Destination of the peer that was noted last; none if its process was not known.
+    peer: Option<Destination>,
+    /// Whether there are any rules; an adapter is emulated otherwise.
+    has_rules: bool,
 }
+
+/// Number and port of a peer: its LID and its GID, as an address vector has them.
+pub type Destination = (u32, u16, [u8; 16]);
 
 impl Sends {
     /// Returns the rules about a queue pair; none if there are none, and events do not
@@ -147,15 +170,41 @@ impl Sends {
             Site::Requests(objects, operation) if objects.include(object) => Some(operation),
             _ => None,
         });
-        let is_needed = !rules.counted.is_empty() || events::count_requests() || link.is_some();
+        let are_counted = !rules.counted.is_empty() || events::count_requests();
+        let has_rules = are_counted || link.is_some_and(|link| link.has_rules);
+        let is_needed = has_rules || link.is_some();
         is_needed.then(|| {
             Box::new(Sends {
+                has_rules,
                 rules,
                 next: 0,
                 planted: Vec::new(),
                 passages: link.cloned().map(Passages::new),
+                peer: None,
             })
         })
+    }
+
+    /// Returns whether there are any rules about the requests; without, an adapter is emulated.
+    pub fn has_rules(&self) -> bool {
+        self.has_rules
+    }
+
+    /// Returns whether rules about requests or the link name peers, and the last one was another.
+    pub fn awaits_peer(&self, destination: Destination) -> bool {
+        let link = self.passages.as_ref().map(Passages::link);
+        let is_named = self.rules.name_peers() || link.is_some_and(|link| link.names_peers());
+        is_named && self.peer != Some(destination)
+    }
+
+    /// Notes the peer of the requests that follow. A number may get its owner later, so an address
+    /// without a process is not kept.
+    pub fn meet(&mut self, destination: Destination, address: &PeerAddress) {
+        self.peer = (address.process != 0).then_some(destination);
+        self.rules.meet(address);
+        if let Some(passages) = &self.passages {
+            passages.link().meet(address);
+        }
     }
 
     /// Counts the request with this index, if it begins and was not counted before. `can_end` tells
@@ -202,9 +251,11 @@ impl Sends {
         }
     }
 
-    /// Forgets the causes of a connection that has ended.
+    /// Forgets the causes and the peer of a connection that has ended. The peer's number may belong
+    /// to another process later.
     pub fn forget(&mut self) {
         self.planted.clear();
+        self.peer = None;
         if let Some(passages) = &mut self.passages {
             passages.forget();
         }
@@ -235,10 +286,80 @@ impl Receives {
         (!rules.counted.is_empty()).then(|| Box::new(Receives(rules)))
     }
 
+    /// Returns whether rules name peers.
+    pub fn name_peers(&self) -> bool {
+        self.0.name_peers()
+    }
+
+    /// Notes the peer whose messages follow.
+    pub fn meet(&mut self, address: &PeerAddress) {
+        self.0.meet(address);
+    }
+
     /// Counts a receive that a message takes. Returns the status with which it is to end.
     pub fn take(&mut self) -> Option<Status> {
         let met = self.0.next(|_, _| true)?;
         self.0.note(met);
         Some(met.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DESTINATION: Destination = (17, 4, [0; 16]);
+
+    /// The sends of a queue pair with a rule about a process.
+    fn sends() -> Sends {
+        let rule: Rule = "qp1.send peer pid 42: flush".parse().unwrap();
+        let counted = Counted {
+            number: 0,
+            operation: Operation::Send,
+            status: Some(Status::Flush),
+            count: 0,
+            peer: RuledPeer::of(Box::leak(Box::new(rule))),
+        };
+        Sends {
+            rules: Rules {
+                object: 1,
+                counted: vec![counted],
+            },
+            next: 0,
+            planted: Vec::new(),
+            passages: None,
+            peer: None,
+            has_rules: true,
+        }
+    }
+
+    fn peer(process: u32) -> PeerAddress {
+        PeerAddress {
+            lid: 4,
+            queue_pair: 17,
+            process,
+            ..PeerAddress::default()
+        }
+    }
+
+    #[test]
+    fn a_peer_is_looked_up_again_until_its_process_is_known() {
+        let mut sends = sends();
+        assert!(sends.awaits_peer(DESTINATION));
+        sends.meet(DESTINATION, &peer(0));
+        assert!(sends.awaits_peer(DESTINATION) && !sends.rules.counted[0].peer.is_met);
+        sends.meet(DESTINATION, &peer(42));
+        assert!(!sends.awaits_peer(DESTINATION) && sends.rules.counted[0].peer.is_met);
+        assert!(sends.awaits_peer((18, 4, [0; 16])));
+    }
+
+    #[test]
+    fn a_peer_is_looked_up_again_in_the_next_connection() {
+        let mut sends = sends();
+        sends.meet(DESTINATION, &peer(42));
+        sends.forget();
+        assert!(sends.awaits_peer(DESTINATION));
+        sends.meet(DESTINATION, &peer(43));
+        assert!(!sends.rules.counted[0].peer.is_met);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use libc::{c_char, c_int};
 use verbena_abi::*;
+use verbena_hca::emulation;
 use verbena_hca_net::device::Device;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
@@ -27,7 +28,11 @@ unsafe impl Sync for Shown {}
 /// Returns all devices, in the program's view.
 fn devices() -> &'static [Shown] {
     static DEVICES: OnceLock<Vec<Shown>> = OnceLock::new();
-    DEVICES.get_or_init(|| Device::all().map(Shown::of).collect())
+    DEVICES.get_or_init(|| {
+        // It has printed the reason if it fails, and opening a device fails as well.
+        let _ = emulation::begin();
+        Device::all().map(Shown::of).collect()
+    })
 }
 
 impl Shown {

@@ -56,25 +56,37 @@ unsafe fn refuse<T>(call: &str, error: Errno, wr: *mut T, bad: *mut *mut T) -> c
 
 #[inline]
 unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr) -> Result<()> {
-    // SAFETY: the program passes valid lists and pointers; opcode and transport determine the valid
-    // member of a union (ibv_post_send(3)).
+    // SAFETY: the program passes valid lists and pointers.
     unsafe {
-        let mut request = SendRequest {
+        let request = SendRequest {
             wr_id: wr.wr_id,
             opcode: wr.opcode,
             flags: wr.send_flags,
             immediate: wr.imm.imm_data,
             sges: arguments::array(wr.sg_list, wr.num_sge)?,
-            remote_address: 0,
-            rkey: 0,
-            compare_add: 0,
-            swap: 0,
-            srq: 0,
-            address: None,
-            remote_qpn: 0,
-            remote_qkey: 0,
-            bind: None,
+            ..SendRequest::default()
         };
+        match poster.post_by_lane(&request) {
+            Some(posted) => posted,
+            None => post_otherwise(poster, kind, wr, request),
+        }
+    }
+}
+
+/// Posts a request that no lane carries.
+///
+/// # Safety
+/// That of [`post_send`].
+#[inline(never)]
+unsafe fn post_otherwise(
+    poster: &mut Poster<'_>,
+    kind: ibv_qp_type,
+    wr: &ibv_send_wr,
+    mut request: SendRequest<'_>,
+) -> Result<()> {
+    // SAFETY: the program passes valid lists and pointers; opcode and transport determine the valid
+    // member of a union (ibv_post_send(3)).
+    unsafe {
         match wr.opcode {
             IBV_WR_RDMA_WRITE
             | IBV_WR_RDMA_WRITE_WITH_IMM
@@ -105,7 +117,7 @@ unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr)
             IBV_QPT_XRC_SEND => request.srq = wr.qp_type.xrc.remote_srqn,
             _ => (),
         }
-        poster.post(&request)?;
+        poster.post_otherwise(&request)?;
         if wr.opcode == IBV_WR_BIND_MW {
             show_key(wr.extra.bind_mw.mw, wr.extra.bind_mw.rkey)?;
         }

@@ -21,7 +21,7 @@ use verbena_verbs::{
 
 use crate::connected::{self, Completed, Connected};
 use crate::connection::message::Message;
-use crate::connection::{End, Pairs};
+use crate::connection::{End, Pairs, Side};
 use crate::encapsulation::{self, Protocol};
 use crate::group;
 use crate::hardware_address::{self, HardwareAddress};
@@ -556,19 +556,17 @@ impl Adapter {
 }
 
 impl Pairs for Adapter {
-    fn create(&mut self, id: u32) -> Option<u32> {
-        let (port, partition) = (self.port, self.partition_index);
-        self.connected.as_mut()?.create(id, port, partition)
+    fn create(&mut self, id: u32, side: Side) -> Option<u32> {
+        let port = (self.port, self.partition_index);
+        self.connected.as_mut()?.create(id, side, port)
     }
 
-    fn connect(&mut self, id: u32, peer: &Neighbour, end: &End, psn: u32, is_sender: bool) -> bool {
-        // The receiver of a request accepts no longer packets than its port has.
-        if !is_sender && end.path_mtu > self.path_mtu() {
-            return false;
-        }
-        let code = match is_sender {
-            true => self.attributes.mtu_code,
-            false => end.path_mtu.into(),
+    fn connect(&mut self, id: u32, peer: &Neighbour, end: &End, psn: u32, side: Side) -> bool {
+        let code = match side {
+            Side::Sender => self.attributes.mtu_code,
+            // The receiver of a request accepts no longer packets than its port has.
+            Side::Receiver if end.path_mtu > self.path_mtu() => return false,
+            Side::Receiver => end.path_mtu.into(),
         };
         let path = self.path(peer.lid, Some(peer.hardware.gid));
         let connected = self.connected.as_ref();

@@ -13,9 +13,10 @@ use verbena_verbs::{
 };
 
 use crate::adapter::RECEIVE;
-use crate::connection::End;
+use crate::connection::{End, Side};
 use crate::encapsulation;
 use crate::lane::{Lane, Slots};
+use crate::receives::{self, Receives};
 use crate::station::Sent;
 
 /// Longest IP packet of a connection: Linux's.
@@ -25,7 +26,7 @@ const SIZE: usize = 1 << 16;
 /// Bytes of a request: a header, and the longest packet of the device, which may have to be cut.
 const SLOT: usize = SIZE + 64;
 /// Receives, and requests in flight: of all connections, and of one.
-pub const RECEIVES: usize = 128;
+pub const RECEIVES: usize = receives::MOST;
 pub const SENDS: usize = 128;
 const DEPTH: usize = 48;
 /// Time after which a receiver that takes nothing is no longer waited for. It has a queue of its
@@ -73,10 +74,11 @@ pub struct Connected {
     sent: Arc<CompletionQueue>,
     received: Arc<CompletionQueue>,
     shared: Arc<SharedReceiveQueue>,
-    receives: Region,
+    receives: Receives,
+    memory: Region,
     slots: Slots,
     lanes: HashMap<u32, Lane>,
-    /// Connections by the numbers of their queue pairs.
+    /// Connections that receive by the numbers of their queue pairs.
     numbers: HashMap<u32, u32>,
     /// Queue pairs in the error state, whose requests are flushed.
     ending: Vec<Ending>,
@@ -111,41 +113,53 @@ impl Connected {
         [sent, received]: [&Arc<CompletionQueue>; 2],
     ) -> verbena_verbs::Result<Connected> {
         let memory = Buffer::allocate(RECEIVES * SIZE)?;
-        let connected = Connected {
+        let mut connected = Connected {
             domain: Arc::clone(domain),
             sent: Arc::clone(sent),
             received: Arc::clone(received),
             shared: domain.shared_receive_queue(RECEIVES as u32, 1)?,
-            receives: domain.register(memory, AccessFlags::LOCAL)?,
+            receives: Receives::new(),
+            memory: domain.register(memory, AccessFlags::LOCAL)?,
             slots: Slots::new(domain, SENDS, SLOT, (CONNECTED, DEPTH, PATIENCE))?,
             lanes: HashMap::new(),
             numbers: HashMap::new(),
             ending: Vec::new(),
         };
-        for buffer in 0..RECEIVES as u32 {
-            connected.post_receive(buffer);
-        }
+        connected.post_receives();
         Ok(connected)
     }
 
-    /// Posts a receive again whose message has been used.
-    pub fn post_receive(&self, buffer: u32) {
-        let id = RECEIVE | CONNECTED | u64::from(buffer);
-        if let Some(segment) = self.receives.part(buffer as usize * SIZE, SIZE) {
-            // It is never refused: the queue is as deep as there are buffers.
-            let _ = self.shared.post_receive_one(id, segment);
+    /// Takes back the buffer of a message that has been used.
+    pub fn release(&mut self, buffer: u32) {
+        self.receives.release(buffer);
+        self.post_receives();
+    }
+
+    fn post_receives(&mut self) {
+        while let Some(buffer) = self.receives.next() {
+            let id = RECEIVE | CONNECTED | u64::from(buffer);
+            if let Some(segment) = self.memory.part(buffer as usize * SIZE, SIZE) {
+                // It is never refused: the queue is as deep as there are buffers.
+                let _ = self.shared.post_receive_one(id, segment);
+            }
         }
     }
 
     /// Makes a queue pair of a connection in INIT. Returns its number.
-    pub fn create(&mut self, id: u32, port: u8, partition_index: u16) -> Option<u32> {
+    pub fn create(
+        &mut self,
+        id: u32,
+        side: Side,
+        (port, partition_index): (u8, u16),
+    ) -> Option<u32> {
         if self.ending.len() >= MOST_ENDING {
             return None;
         }
         let options = PairOptions {
             send_depth: DEPTH as u32,
             receive_depth: 0,
-            shared: Some(&self.shared),
+            // A sender has no receives, so peers can use none by its connections.
+            shared: (side == Side::Receiver).then_some(&self.shared),
             receive_completions: &self.received,
             ..PairOptions::new(&self.domain, PairType::Rc, &self.sent)
         };
@@ -153,7 +167,11 @@ impl Connected {
         let change = Change::to_init(PairType::Rc, port, AccessFlags::LOCAL, 0);
         pair.modify(&change.in_partition(partition_index)).ok()?;
         let number = pair.number();
-        self.numbers.insert(number, id);
+        if side == Side::Receiver {
+            self.numbers.insert(number, id);
+            self.receives.open();
+            self.post_receives();
+        }
         self.lanes.insert(id, Lane::new(id, pair));
         Some(number)
     }
@@ -189,7 +207,9 @@ impl Connected {
         let Some(lane) = self.lanes.remove(&id) else {
             return 0;
         };
-        self.numbers.remove(&lane.pair().number());
+        if self.numbers.remove(&lane.pair().number()).is_some() {
+            self.receives.close();
+        }
         let in_flight = lane.in_flight();
         let pair = lane.into_pair();
         // It fails if the adapter has failed, and then nothing completes any more.
@@ -302,6 +322,7 @@ impl Connected {
             return Completed::Sent;
         }
         let buffer = completion.id as u32;
+        self.receives.complete();
         match self.numbers.get(&completion.pair) {
             Some(&id) if completion.status.is_success() => Completed::Received(Message {
                 id,
@@ -309,7 +330,7 @@ impl Connected {
                 length: (completion.length as usize).min(SIZE),
             }),
             _ => {
-                self.post_receive(buffer);
+                self.release(buffer);
                 match completion.status.is_flushed() {
                     true => Completed::Nothing,
                     false => Completed::Lost,
@@ -320,6 +341,6 @@ impl Connected {
 
     /// Returns the memory of received messages, and where one starts.
     pub fn message(&self, message: &Message) -> (&Region, usize) {
-        (&self.receives, message.buffer as usize * SIZE)
+        (&self.memory, message.buffer as usize * SIZE)
     }
 }

@@ -35,13 +35,21 @@ pub const UNUSED: u64 = 300_000;
 /// Time after which the receiver does, which may not have heard of its end.
 pub const UNUSED_INCOMING: u64 = 2 * UNUSED;
 
+/// The side of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It has requested the connection, and sends packets.
+    Sender,
+    /// It receives them.
+    Receiver,
+}
+
 /// Queue pairs and datagrams, as the rules use them. The numbers are those of connections.
 pub trait Pairs {
-    /// Makes a queue pair; returns its number.
-    fn create(&mut self, id: u32) -> Option<u32>;
-    /// Connects a queue pair with the peer's, to send if `is_sender`, else to receive. Returns
-    /// whether it succeeded.
-    fn connect(&mut self, id: u32, peer: &Neighbour, end: &End, psn: u32, is_sender: bool) -> bool;
+    /// Makes a queue pair to send or to receive; returns its number.
+    fn create(&mut self, id: u32, side: Side) -> Option<u32>;
+    /// Connects a queue pair with the peer's. Returns whether it succeeded.
+    fn connect(&mut self, id: u32, peer: &Neighbour, end: &End, psn: u32, side: Side) -> bool;
     /// Destroys a queue pair.
     fn destroy(&mut self, id: u32);
     /// Sends a packet by a connected queue pair.
@@ -182,7 +190,7 @@ impl Connections {
             }
         }
         let id = self.new_id();
-        let created = pairs.create(id);
+        let created = pairs.create(id, Side::Sender);
         let own = self.end(created.unwrap_or(0), id);
         let state = match created {
             Some(_) => State::Requested {
@@ -386,10 +394,23 @@ impl Connections {
             }
             Message::Reply { own, peer, end } => {
                 let known = self.neighbours.get(&peer).copied();
-                let Some(to) = known.filter(|to| is_from(to, source)) else {
-                    return false;
-                };
-                return self.establish(&to, own, end, pairs);
+                let known = known.filter(|to| is_from(to, source));
+                if known.is_some_and(|to| self.establish(&to, own, end, pairs)) {
+                    return true;
+                }
+                // The sender has a connection that nothing uses.
+                if let Some(gid) = source.gid {
+                    let sender = Neighbour {
+                        hardware: HardwareAddress {
+                            flags: hardware_address::RC,
+                            queue_pair: end.datagrams,
+                            gid,
+                        },
+                        lid: source.lid,
+                    };
+                    pairs.tell(&sender, &reject_of_reply(peer, own));
+                }
+                return false;
             }
             Message::Ready { own, peer } => {
                 let known = self.incoming.get_mut(&peer);
@@ -479,9 +500,9 @@ impl Connections {
             }
         }
         let id = self.new_id();
-        let created = pairs.create(id);
+        let created = pairs.create(id, Side::Receiver);
         let own = self.end(created.unwrap_or(0), id);
-        if created.is_none() || !pairs.connect(id, &peer, &end, own.psn, false) {
+        if created.is_none() || !pairs.connect(id, &peer, &end, own.psn, Side::Receiver) {
             pairs.destroy(id);
             pairs.tell(&peer, &reject(message::NO_QUEUE_PAIR));
             return;
@@ -502,7 +523,8 @@ impl Connections {
         pairs.tell(&peer, &reply);
     }
 
-    /// Uses the reply to a request.
+    /// Uses the reply to a request. Returns `false` if the connection is not requested, or another
+    /// is established.
     fn establish(
         &mut self,
         to: &Neighbour,
@@ -515,15 +537,8 @@ impl Connections {
         };
         match one.state {
             State::Requested { .. } => {
-                if !pairs.connect(one.id, to, &end, one.own.psn, true) {
-                    let own = one.id;
-                    let reject = Message::Reject {
-                        own,
-                        peer: peer_id,
-                        of_request: false,
-                        reason: message::UNKNOWN,
-                    };
-                    pairs.tell(to, &reject);
+                if !pairs.connect(one.id, to, &end, one.own.psn, Side::Sender) {
+                    pairs.tell(to, &reject_of_reply(one.id, peer_id));
                     self.close(to, pairs);
                     return true;
                 }
@@ -629,6 +644,16 @@ impl Incoming {
     /// Returns whether a message with this number comes from the peer.
     fn is(&self, peer_id: u32, source: Source) -> bool {
         self.peer_id == peer_id && is_from(&self.peer, source)
+    }
+}
+
+/// Returns the message that refuses a reply.
+fn reject_of_reply(own: u32, peer: u32) -> Message {
+    Message::Reject {
+        own,
+        peer,
+        of_request: false,
+        reason: message::UNKNOWN,
     }
 }
 

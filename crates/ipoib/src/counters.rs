@@ -9,7 +9,7 @@ pub enum Drop {
     NotIp,
     /// From the interface: no address of the interface has the destination's IP version.
     NoSource,
-    /// From the interface: longer than the MTU.
+    /// From the interface: longer than the MTU, and not to be cut; answered by ICMP.
     TooLong,
     /// From the interface: longer than the neighbour's MTU, and not to be cut; answered by ICMP.
     TooLongForNeighbour,
@@ -107,6 +107,8 @@ pub struct Counters {
     pub answers: u64,
     /// Messages of another interface with an address of this one.
     pub conflicts: u64,
+    /// ICMP errors that were not sent to programs, because of their rate.
+    pub limited: u64,
     /// Packets that the kernel dropped in front of the interface; none of them is in `taken`.
     pub dropped_by_kernel: u64,
     drops: [u64; Drop::ALL.len()],
@@ -141,8 +143,11 @@ impl fmt::Display for Counters {
         for (name, count) in always {
             writeln!(f, "  {name:<48} {count:>12}")?;
         }
-        if self.dropped_by_kernel > 0 {
-            let (name, count) = ("packets dropped by the kernel", self.dropped_by_kernel);
+        let rare = [
+            ("ICMP errors held back by their rate limit", self.limited),
+            ("packets dropped by the kernel", self.dropped_by_kernel),
+        ];
+        for (name, count) in rare.into_iter().filter(|(_, count)| *count > 0) {
             writeln!(f, "  {name:<48} {count:>12}")?;
         }
         for reason in Drop::ALL {

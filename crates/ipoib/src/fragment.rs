@@ -1,17 +1,13 @@
 //! Cuts IP packets that are longer than a datagram takes into fragments (RFC 791 section 3.2, RFC
 //! 8200 section 4.5).
 
+use crate::extension::{self, FRAGMENT, FRAGMENT_HEADER, HOP_BY_HOP, ROUTING};
 use crate::ip::{IPV4_HEADER, IPV6_HEADER};
 use crate::transport;
 
 /// "Don't fragment" and "more fragments" in the first byte of IPv4's flags.
 const DONT: u8 = 0x40;
 const MORE: u8 = 0x20;
-/// Headers of IPv6 that stand in front of the fragment header, and that one, with its length.
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const FRAGMENT_HEADER: usize = 8;
 /// End of the options of IPv4, and the one without an effect.
 const END_OF_OPTIONS: u8 = 0;
 const NO_OPERATION: u8 = 1;
@@ -98,8 +94,7 @@ fn cut_ipv6(packet: &[u8], mtu: usize, number: u32) -> Option<Vec<Vec<u8>>> {
     // The byte that states the type of the header behind the unfragmentable part.
     let (mut at, mut length) = (6, IPV6_HEADER);
     while matches!(packet[at], HOP_BY_HOP | ROUTING) {
-        let units = usize::from(*packet.get(length + 1)?);
-        (at, length) = (length, length + 8 * (units + 1));
+        (at, length) = (length, extension::next(packet, length)?.1);
     }
     let (front, mut data) = packet.split_at_checked(length)?;
     let mut own = [0; FRAGMENT_HEADER];

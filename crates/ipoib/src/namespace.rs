@@ -1,6 +1,5 @@
 //! The namespace of a command: a user and a network namespace with one interface, which another
 //! process serves.
-#![allow(unsafe_code, reason = "unshare(2)")]
 
 use std::fs;
 use std::io;
@@ -8,15 +7,16 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
-use rustix::process::{getgid, getuid};
 use rustix::thread::{
     CapabilitySet, UnshareFlags, capabilities, configure_capability_in_ambient_set,
-    set_capabilities, unshare_unsafe,
+    set_capabilities,
 };
+use verbena_run::namespace::{self, Refusal};
 
 use crate::address::Prefixed;
 use crate::netlink::{Changes, Netlink};
 use crate::proc_file;
+use crate::sysfs;
 use crate::tun;
 
 /// Shortest MTU with which the kernel has IPv6 on an interface.
@@ -108,7 +108,13 @@ pub struct Made {
 ///
 /// The first step that fails.
 pub fn enter(plan: &Plan) -> Result<Made, Failure> {
-    separate()?;
+    // Without this right root could not configure the namespace.
+    namespace::enter(UnshareFlags::NEWNET, CapabilitySet::NET_ADMIN).map_err(|refusal| {
+        match refusal {
+            Refusal::Namespaces(error) => Failure::Namespace(error),
+            Refusal::Identity(error) => Failure::Identity(error),
+        }
+    })?;
     // The device belongs to the network namespace of the process that opens the node.
     let node = tun::open().map_err(Failure::NoTun)?;
     let interface = |source| Failure::Interface {
@@ -117,6 +123,8 @@ pub fn enter(plan: &Plan) -> Result<Made, Failure> {
     };
     tun::make_interface(&node, &plan.name).map_err(interface)?;
     let index = configure(plan)?;
+    // Where it is forbidden, programs see the host's.
+    let _ = sysfs::show_interfaces();
     keep_rights().map_err(|source| Failure::Configuration {
         doing: "keep the rights in the network namespace".to_owned(),
         source,
@@ -142,26 +150,6 @@ pub fn enter(plan: &Plan) -> Result<Made, Failure> {
     })
 }
 
-/// Leaves the host's network: with a user namespace of its user, or, where that is forbidden, by
-/// the rights of root.
-fn separate() -> Result<(), Failure> {
-    let (user, group) = (getuid().as_raw(), getgid().as_raw());
-    let both = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
-    // SAFETY: no descriptor table is separated.
-    match unsafe { unshare_unsafe(both) } {
-        Ok(()) => {
-            // A user without rights may map groups only if setgroups(2) is refused.
-            fs::write("/proc/self/setgroups", "deny")
-                .and_then(|()| fs::write("/proc/self/uid_map", format!("{user} {user} 1")))
-                .and_then(|()| fs::write("/proc/self/gid_map", format!("{group} {group} 1")))
-                .map_err(Failure::Identity)
-        }
-        // SAFETY: no descriptor table is separated.
-        Err(error) => unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
-            .map_err(|_| Failure::Namespace(error.into())),
-    }
-}
-
 /// Configures the interfaces. Returns the index of the interface.
 fn configure(plan: &Plan) -> Result<u32, Failure> {
     let doing = |doing: String| move |source| Failure::Configuration { doing, source };
@@ -180,6 +168,10 @@ fn configure(plan: &Plan) -> Result<u32, Failure> {
         .map_err(doing(format!("set the MTU {} of {}", plan.mtu, plan.name)))?;
     // Without IPv6 it makes none.
     let _ = kernel.make_no_link_local(own);
+    // There is no network manager that adds them again. Without IPv6 there is no such file, and in
+    // some containers it is read-only.
+    let kept = format!("/proc/sys/net/ipv6/conf/{}/keep_addr_on_down", plan.name);
+    let _ = fs::write(kept, "1");
     kernel
         .take_up(own)
         .map_err(doing(format!("take {} up", plan.name)))?;

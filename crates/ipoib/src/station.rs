@@ -16,6 +16,7 @@ use crate::hardware_address::{self, HardwareAddress};
 use crate::ip;
 use crate::ndp::{self, Kind, Parsed};
 use crate::neighbour::{Decision, Neighbour, Table};
+use crate::rate_limit::RateLimit;
 use crate::too_long;
 
 /// Pause between announcements that defend an address (RFC 5227 section 2.4), in milliseconds.
@@ -106,6 +107,8 @@ pub struct Station {
     counters: Counters,
     /// When each address was last defended.
     defences: HashMap<IpAddr, u64>,
+    /// Of ICMP errors.
+    errors: RateLimit,
 }
 
 impl Station {
@@ -116,6 +119,7 @@ impl Station {
             table: Table::default(),
             counters: Counters::default(),
             defences: HashMap::new(),
+            errors: RateLimit::default(),
         }
     }
 
@@ -177,6 +181,10 @@ impl Station {
                 let sent = link.multicast(group, protocol, packet);
                 self.count(sent, |counters| &mut counters.multicast)
             }
+            Ok((_, Route::Neighbour(_))) if packet.len() > self.interface.mtu => {
+                // A program has raised the MTU that the kernel knows.
+                self.take_too_long(packet, self.interface.mtu, Drop::TooLong, now, link)
+            }
             Ok((protocol, Route::Neighbour(to))) => {
                 let to = self.next_hop(to, link);
                 self.take_to(to, protocol, packet, now, link)
@@ -203,6 +211,9 @@ impl Station {
         let Ok((protocol, Route::Neighbour(to))) = self.route(front, length) else {
             return None;
         };
+        if length > self.interface.mtu {
+            return None;
+        }
         let to = self.next_hop(to, link);
         let at = self.table.known(to, now)?;
         Some((protocol, at))
@@ -273,22 +284,37 @@ impl Station {
                     self.ask(to, link);
                 }
                 match link.unicast(&at, protocol, packet) {
-                    Sent::TooLong(mtu) => self.take_too_long(packet, mtu, link),
+                    Sent::TooLong(mtu) => {
+                        self.take_too_long(packet, mtu, Drop::TooLongForNeighbour, now, link)
+                    }
                     sent => self.count(sent, |counters| &mut counters.unicast),
                 }
             }
         }
     }
 
-    /// Has a packet cut that is longer than a neighbour takes, or answers it by ICMP.
-    fn take_too_long(&mut self, packet: &[u8], mtu: usize, link: &mut impl Link) -> Taken {
+    /// Has a packet cut that is longer than the interface or a neighbour takes, or answers it by
+    /// ICMP and drops it for this reason.
+    fn take_too_long(
+        &mut self,
+        packet: &[u8],
+        mtu: usize,
+        reason: Drop,
+        now: u64,
+        link: &mut impl Link,
+    ) -> Taken {
         if fragment::is_permitted(packet) {
             return Taken::Cut(mtu);
         }
-        if let Some(answer) = too_long::answer(packet, mtu) {
-            link.deliver(&answer);
+        if let (Some(answer), Some(addresses)) =
+            (too_long::answer(packet, mtu), ip::addresses(packet))
+        {
+            match self.errors.permits(addresses.destination, now) {
+                true => _ = link.deliver(&answer),
+                false => self.counters.limited += 1,
+            }
         }
-        self.counters.drop(Drop::TooLongForNeighbour, 1);
+        self.counters.drop(reason, 1);
         Taken::Done
     }
 
@@ -307,9 +333,6 @@ impl Station {
     /// Returns where an IP packet with these first bytes and this length goes.
     fn route(&self, front: &[u8], length: usize) -> Result<(Protocol, Route), Drop> {
         let addresses = ip::addresses_of(front, length).ok_or(Drop::NotIp)?;
-        if length > self.interface.mtu {
-            return Err(Drop::TooLong);
-        }
         let to = addresses.destination;
         let partition = self.interface.partition;
         let protocol = match to {
@@ -643,7 +666,9 @@ impl Station {
         };
         for packet in waiting {
             let taken = match link.unicast(&at, protocol, &packet) {
-                Sent::TooLong(mtu) => self.take_too_long(&packet, mtu, link),
+                Sent::TooLong(mtu) => {
+                    self.take_too_long(&packet, mtu, Drop::TooLongForNeighbour, now, link)
+                }
                 sent => self.count(sent, |counters| &mut counters.unicast),
             };
             match taken {

@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use crate::checksum;
+use crate::extension;
 use crate::ip::{self, IPV4_HEADER, IPV6_HEADER};
 use crate::transport;
 
@@ -26,8 +27,8 @@ const IS_ERROR: fn(u8, u8) -> bool = |protocol, kind| match protocol {
 };
 
 /// Returns the message that answers a packet to a neighbour that takes no more than `mtu` bytes, in
-/// the neighbour's name. There is none to later fragments, to other error messages (RFC 1122
-/// section 3.2.2), and to packets for groups.
+/// the neighbour's name. There is none to later fragments of IPv4 and to error messages (RFC 1122
+/// section 3.2.2, RFC 4443 section 2.4), nor to packets for groups.
 pub fn answer(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
     let addresses = ip::addresses(packet)?;
     if addresses.destination.is_multicast() || addresses.source.is_unspecified() {
@@ -53,7 +54,11 @@ pub fn answer(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
             Some(answer)
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
-            if packet[6] == ICMPV6 && IS_ERROR(ICMPV6, *packet.get(IPV6_HEADER)?) {
+            let upper = extension::upper(packet)?;
+            // Errors are too short to be cut into fragments.
+            if let (ICMPV6, Some(at)) = (upper.protocol, upper.at)
+                && IS_ERROR(ICMPV6, *packet.get(at)?)
+            {
                 return None;
             }
             let cause = &packet[..packet.len().min(LONGEST_IPV6 - IPV6_HEADER - HEADER)];
@@ -83,6 +88,8 @@ fn message([kind, code]: [u8; 2], mtu: usize, cause: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extension::tests::{header, packet as extended};
+    use crate::extension::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     use crate::segment::tests::packet;
     use proptest::prelude::*;
 
@@ -123,6 +130,34 @@ mod tests {
         for packet in [later, group, once, once_v6] {
             assert_eq!(answer(&packet, 100), None);
         }
+    }
+
+    #[test]
+    fn errors_behind_extension_headers_are_not_answered() {
+        let chains = [
+            vec![],
+            vec![header(HOP_BY_HOP, 1)],
+            vec![header(DESTINATION_OPTIONS, 4), header(ROUTING, 3)],
+            vec![header(FRAGMENT, 1)],
+            vec![header(AUTHENTICATION, 3), header(DESTINATION_OPTIONS, 1)],
+        ];
+        for chain in chains {
+            for (kind, is_answered) in [(1, false), (2, false), (127, false), (128, true)] {
+                let packet = extended(&chain, ICMPV6, &[kind; 2000]);
+                assert_eq!(
+                    answer(&packet, 1280).is_some(),
+                    is_answered,
+                    "{kind} {chain:?}"
+                );
+            }
+            assert!(answer(&extended(&chain, transport::UDP, &[1; 2000]), 1280).is_some());
+        }
+        let mut later = header(FRAGMENT, 1);
+        later.1[3] = 8;
+        assert!(answer(&extended(&[later], ICMPV6, &[1; 2000]), 1280).is_some());
+        // The headers end nowhere.
+        let cut = extended(&[(HOP_BY_HOP, vec![0, 255])], ICMPV6, &[]);
+        assert_eq!(answer(&cut, 1280), None);
     }
 
     proptest! {

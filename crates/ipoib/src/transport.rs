@@ -1,14 +1,12 @@
 //! TCP and UDP headers in IP packets, as far as cutting and joining packets need them.
 
 use crate::checksum;
+use crate::extension::{self, DESTINATION_OPTIONS, HOP_BY_HOP};
 use crate::ip::{IPV4_HEADER, IPV6_HEADER};
 
 /// Numbers of the protocols.
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
-/// Extension headers of IPv6 with options.
-const HOP_BY_HOP: u8 = 0;
-const DESTINATION_OPTIONS: u8 = 60;
 /// Lengths of the shortest headers in bytes.
 pub const TCP_HEADER: usize = 20;
 pub const UDP_HEADER: usize = 8;
@@ -43,8 +41,7 @@ pub fn find(packet: &[u8]) -> Option<(usize, u8)> {
     }
     let (mut length, mut protocol) = plain(packet)?;
     while matches!(protocol, HOP_BY_HOP | DESTINATION_OPTIONS) {
-        let [next, units] = *packet.get(length..)?.first_chunk()?;
-        (length, protocol) = (length + 8 * (usize::from(units) + 1), next);
+        (protocol, length) = extension::next(packet, length)?;
     }
     (length <= packet.len()).then_some((length, protocol))
 }

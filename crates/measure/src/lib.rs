@@ -10,6 +10,7 @@ pub mod bound;
 pub mod bus;
 pub mod clock;
 pub mod compare;
+mod control_group;
 pub mod converge;
 #[allow(unsafe_code, reason = "a call of the C library")]
 pub mod memory;

@@ -1,5 +1,8 @@
 //! The memory of this process, and that of the host.
 
+use crate::{control_group, unit};
+use std::path::Path;
+
 /// Returns the resident set size in bytes (proc_pid_status(5), `VmRSS`) after trimming freed
 /// memory: the allocator keeps freed memory, and the next allocations from it would appear to cost
 /// nothing.
@@ -13,10 +16,24 @@ pub fn resident() -> Option<u64> {
     bytes("/proc/self/status", "VmRSS:")
 }
 
-/// Returns the memory of the host that new allocations may use, in bytes (proc_meminfo(5),
-/// `MemAvailable`).
+/// Returns the memory that new allocations may use, in bytes: that of the host (proc_meminfo(5),
+/// `MemAvailable`), or less if a control group limits this process.
 pub fn available() -> Option<u64> {
-    bytes("/proc/meminfo", "MemAvailable:")
+    let of_host = bytes("/proc/meminfo", "MemAvailable:");
+    let of_group = control_group::available(Path::new("/"));
+    of_host.into_iter().chain(of_group).min()
+}
+
+/// Returns the reason to refuse a model that needs more memory than there is, with both figures in
+/// bytes; `None` if there is enough.
+pub fn shortage(needed: u64, available: u64) -> Option<String> {
+    (needed > available).then(|| {
+        format!(
+            "the model needs about {} of memory, and {} are available; use fewer processes",
+            unit::size(needed as f64),
+            unit::size(available as f64)
+        )
+    })
 }
 
 /// Reads a line with kilobytes.
@@ -31,6 +48,16 @@ fn bytes(file: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use std::hint::black_box;
+
+    #[test]
+    fn a_need_above_the_available_memory_is_refused_with_both_figures() {
+        assert_eq!(shortage(1 << 20, 1 << 20), None);
+        let reason = shortage(3 << 30, 1 << 30).unwrap();
+        assert!(
+            reason.contains("3 GiB of memory, and 1 GiB are"),
+            "{reason}"
+        );
+    }
 
     #[test]
     fn freed_memory_does_not_hide_later_growth() {

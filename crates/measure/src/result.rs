@@ -8,6 +8,7 @@ use crate::sample::Sample;
 use crate::stats::interval::{self, Interval};
 use crate::stats::outlier::{self, Outliers};
 use crate::stats::quantile;
+use crate::unit;
 use crate::warning::Warning;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -338,6 +339,35 @@ pub struct Conduct {
     pub search: bool,
 }
 
+/// A port of a modelled fabric, and its use while a point was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HotPort {
+    /// Its name: that of the node and the number of the port.
+    pub port: String,
+    /// The port at the far end of its link.
+    pub to: String,
+    /// Share of the time in which it sent packets with payload.
+    pub sending: f64,
+    /// Share of the time in which it had packets to send, and sent none for lack of credits.
+    pub waiting: f64,
+    /// The latter in nanoseconds: `PortXmitWait`, times the duration of its tick.
+    pub xmit_wait: f64,
+}
+
+impl std::fmt::Display for HotPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (sending, waiting) = (100.0 * self.sending, 100.0 * self.waiting);
+        write!(
+            f,
+            "{} to {}: sends for {sending:.0} % of the time, waits for credits for {waiting:.0} % \
+             ({})",
+            self.port,
+            self.to,
+            unit::time(self.xmit_wait)
+        )
+    }
+}
+
 /// One measured point.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Point {
@@ -354,6 +384,9 @@ pub struct Point {
     pub pairs: Vec<PairResult>,
     /// How it was measured.
     pub conduct: Conduct,
+    /// The hottest ports of a fabric that exists, by a model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hot_ports: Vec<HotPort>,
     /// Warnings about it.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -384,6 +417,16 @@ pub struct Failure {
     pub reason: String,
     /// Whether the fabric does not support it.
     pub unsupported: bool,
+}
+
+/// Beginning of the reason of a point that was not computed, because the run stopped before.
+pub const NOT_COMPUTED: &str = "not computed: ";
+
+impl Failure {
+    /// Returns whether the run stopped before the point was computed.
+    pub fn is_not_computed(&self) -> bool {
+        self.reason.starts_with(NOT_COMPUTED)
+    }
 }
 
 /// A result of analysis: a knee, N½, a slope.

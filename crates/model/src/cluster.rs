@@ -9,8 +9,9 @@ use crate::component::{BusModel, MemoryModel, Network, Port, ReadRecords};
 use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, Congestion, CorePair, Cpu, System};
 use crate::stage;
-use crate::traffic::{Bottleneck, Traffic};
+use crate::traffic::{Bottleneck, HOTTEST, HotPort, Traffic};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::cmp::Reverse;
 use std::rc::Rc;
 
 /// Bytes that may wait at a bus or a port without occupying a packet buffer.
@@ -290,7 +291,32 @@ impl Cluster {
         Traffic {
             nodes: sent.collect(),
             links: self.network.carried(),
+            stalls: self.network.stalled(),
+            span: self.sim.now(),
         }
+    }
+
+    /// Returns the ports that had packets to send for the longest time, at most [`HOTTEST`] of
+    /// them, the hottest first; none unless the fabric exists.
+    pub fn hot_ports(&self, traffic: &Traffic) -> Vec<HotPort> {
+        let times = traffic.links.iter().zip(&traffic.stalls).enumerate();
+        let mut hot: Vec<_> = times
+            .map(|(egress, (carried, stalled))| (*carried + *stalled, egress))
+            .filter(|(time, _)| *time > Time::ZERO)
+            .collect();
+        hot.sort_by_key(|&(time, egress)| (Reverse(time), egress));
+        let hot = hot.into_iter().take(HOTTEST);
+        hot.filter_map(|(_, egress)| {
+            let [port, to] = self.network.port_names(egress)?.map(str::to_owned);
+            Some(HotPort {
+                port,
+                to,
+                carried: traffic.links[egress],
+                stalled: traffic.stalls[egress],
+                span: traffic.span,
+            })
+        })
+        .collect()
     }
 
     /// Returns the link or bus that needs most time for this traffic at its rate; `None` if nothing

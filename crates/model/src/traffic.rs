@@ -10,6 +10,10 @@ pub struct Traffic {
     pub(crate) nodes: Vec<(u64, u64)>,
     /// Time of each link for packets with payload, their headers included.
     pub(crate) links: Vec<Time>,
+    /// Time for which each port had packets to send and no credits; of a fabric that exists.
+    pub(crate) stalls: Vec<Time>,
+    /// The time for which it was carried.
+    pub(crate) span: Time,
 }
 
 impl Traffic {
@@ -21,15 +25,38 @@ impl Traffic {
     /// Returns the traffic after an earlier instant of the same system.
     pub fn since(&self, earlier: &Traffic) -> Traffic {
         let nodes = self.nodes.iter().zip(&earlier.nodes);
-        let links = self.links.iter().zip(&earlier.links);
+        let spent = |now: &[Time], then: &[Time]| {
+            let both = now.iter().zip(then);
+            both.map(|(now, then)| now.since(*then)).collect()
+        };
         Traffic {
             nodes: nodes
                 .map(|(now, then)| (now.0 - then.0, now.1 - then.1))
                 .collect(),
-            links: links.map(|(now, then)| now.since(*then)).collect(),
+            links: spent(&self.links, &earlier.links),
+            stalls: spent(&self.stalls, &earlier.stalls),
+            span: self.span.since(earlier.span),
         }
     }
 }
+
+/// A port of a fabric that exists, and its use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HotPort {
+    /// Its name.
+    pub port: String,
+    /// The port at the far end of its link.
+    pub to: String,
+    /// The time for which it sent packets with payload.
+    pub carried: Time,
+    /// The time for which it had packets to send, and sent none for lack of credits.
+    pub stalled: Time,
+    /// The time of which these are parts.
+    pub span: Time,
+}
+
+/// Number of ports that [`Cluster::hot_ports`](crate::cluster::Cluster::hot_ports) returns at most.
+pub const HOTTEST: usize = 5;
 
 /// The link or bus that needs most time for some traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]

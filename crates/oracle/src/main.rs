@@ -45,7 +45,11 @@ struct Arguments {
     /// Use at most N steps per program after connecting
     #[arg(long, value_name = "N", default_value_t = 40)]
     steps: u32,
-    /// Use only these classes of calls, beside the basic ones; `rules` is used only if named
+    /// Give this percentage of the programs random fault rules
+    #[arg(long, value_name = "PERCENT", default_value_t = 30,
+          value_parser = clap::value_parser!(u32).range(..=100))]
+    rules: u32,
+    /// Use only these classes of calls, beside the basic ones
     #[arg(long, value_delimiter = ',', value_parser = Class::named)]
     only: Vec<Class>,
     /// Leave out these classes of calls
@@ -146,11 +150,7 @@ impl Search<'_> {
     fn wishes(&self) -> Wishes {
         let arguments = self.arguments;
         let mut classes = if arguments.only.is_empty() {
-            // With rules, the specification takes an executed request for complete although its
-            // acknowledgement is lost; then an error of the peer shows as a difference.
-            let mut most = Class::ALL.to_vec();
-            most.retain(|class| *class != Class::Rules);
-            most
+            Class::ALL.to_vec()
         } else {
             arguments.only.clone()
         };
@@ -159,6 +159,7 @@ impl Search<'_> {
             processes: arguments.processes.max(1),
             classes,
             steps: arguments.steps.max(1),
+            rules: arguments.rules,
             losses: arguments.host.is_empty(),
         }
     }

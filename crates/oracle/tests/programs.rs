@@ -9,6 +9,7 @@ fn wishes() -> Wishes {
         processes: 4,
         classes: Class::ALL.to_vec(),
         steps: 40,
+        rules: 30,
         losses: true,
     }
 }

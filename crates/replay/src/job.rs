@@ -6,10 +6,10 @@ use std::rc::Rc;
 use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::Cluster;
 use verbena_model::component::check_joins;
-use verbena_model::kernel::Time;
+use verbena_model::kernel::{Sim, Time};
 use verbena_model::mpi::{Rank, World};
 use verbena_model::profile::System;
-use verbena_model::traffic::Bottleneck;
+use verbena_model::traffic::{Bottleneck, HotPort};
 
 /// Distributes `ranks` ranks over the nodes round-robin.
 pub fn cyclic(ranks: usize, nodes: usize) -> Vec<usize> {
@@ -69,6 +69,11 @@ impl Job {
         self.cluster.sim().start_in(node, program);
     }
 
+    /// Returns the simulation.
+    pub fn sim(&self) -> &Sim {
+        self.cluster.sim()
+    }
+
     /// Runs until nothing happens any more.
     pub fn run(&self) {
         self.cluster.sim().run();
@@ -77,6 +82,11 @@ impl Job {
     /// Returns the link or bus that carried most for its rate; `None` if none carried anything.
     pub fn bottleneck(&self) -> Option<Bottleneck> {
         self.cluster.bottleneck(&self.cluster.traffic())
+    }
+
+    /// Returns the hottest ports of a fabric that exists; none of others.
+    pub fn hot_ports(&self) -> Vec<HotPort> {
+        self.cluster.hot_ports(&self.cluster.traffic())
     }
 }
 

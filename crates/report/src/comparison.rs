@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use verbena_measure::compare::{
     Better, Change, Comparison, LEAST_LAUNCHES, Paired, Verdict, compare,
 };
-use verbena_measure::result::{Parameters, Value};
+use verbena_measure::result::{Failure, Parameters, Value};
 use verbena_measure::sample::Sample;
 
 /// Share of samples with disturbed processors beyond which a launch may be left out.
@@ -102,6 +102,30 @@ pub struct Compared {
     pub notes: Vec<String>,
     /// Why points are undecided, if not for lack of launches.
     pub doubt: Option<&'static str>,
+    /// Points that a stopped run lacks.
+    pub missing: Vec<Missing>,
+}
+
+/// A point that a run has not computed, because it was stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Benchmark and parameters.
+    pub key: String,
+    /// The run: `first` or `second`.
+    pub run: &'static str,
+    /// Why it was stopped.
+    pub reason: String,
+}
+
+/// Returns the points that a run lacks, because it was stopped.
+fn missing(name: &'static str, run: &Loaded) -> Vec<Missing> {
+    let all = run.failures.iter().filter(|one| one.is_not_computed());
+    let missing = |one: &Failure| Missing {
+        key: key(&one.benchmark, &one.parameters),
+        run: name,
+        reason: one.reason.clone(),
+    };
+    all.map(missing).collect()
 }
 
 impl Compared {
@@ -187,6 +211,7 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
             .map(|(differ, of)| differ.note(of))
             .collect(),
         doubt: None,
+        missing: [missing("first", a), missing("second", b)].concat(),
     }
 }
 

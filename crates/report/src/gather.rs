@@ -7,7 +7,9 @@ use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use verbena_measure::compare::Better;
-use verbena_measure::result::{Finding, Metric, Parameters, Point, Predicted, Summary, Value};
+use verbena_measure::result::{
+    Finding, HotPort, Metric, Parameters, Point, Predicted, Summary, Value,
+};
 use verbena_measure::sample::Sample;
 use verbena_measure::stats::interval::Interval;
 use verbena_measure::stats::launches;
@@ -64,6 +66,8 @@ pub struct Row {
     pub figures: Vec<Figure>,
     /// Warnings of the launches, each once.
     pub warnings: Vec<Warning>,
+    /// The hottest ports of a fabric that exists, by a model.
+    pub hot_ports: Vec<HotPort>,
     /// Whether every launch validated the data.
     pub validated: bool,
     /// Whether it was measured only during the search for a knee, which other launches searched
@@ -232,6 +236,7 @@ fn row(points: &[&Point]) -> Row {
         parameters: first.parameters.clone(),
         figures,
         warnings,
+        hot_ports: first.hot_ports.clone(),
         validated: points.iter().all(|point| point.conduct.validated),
         searched: points.iter().all(|point| point.conduct.search),
     }

@@ -46,6 +46,7 @@ impl Compared {
         };
         match () {
             () if has(Verdict::Regressed) => Outcome::Worse,
+            () if !self.missing.is_empty() => Outcome::Undecided,
             () if has(Verdict::Improved) => Outcome::Better,
             () if self.count(Verdict::Undecided) > 0 => Outcome::Undecided,
             () => Outcome::Unchanged,
@@ -59,8 +60,29 @@ impl Compared {
     }
 
     /// Returns the outcome in a sentence: the changes, or the limit within which nothing changed,
-    /// or the number of launches that would decide.
+    /// or the number of launches that would decide; and the points that a stopped run lacks.
     pub fn sentence(&self) -> String {
+        let Some(one) = self.missing.first() else {
+            return self.sentence_of_both();
+        };
+        let both = match self.outcome() {
+            Outcome::Worse => self.sentence_of_both(),
+            _ => format!(
+                "undecided: {} better, {} unchanged, {} undecided",
+                points(self.count(Verdict::Improved)),
+                self.count(Verdict::Same),
+                self.count(Verdict::Undecided)
+            ),
+        };
+        let lacking = points(self.missing.len());
+        format!(
+            "{both}; {lacking} missing, as the {} run was stopped: {}",
+            one.run, one.reason
+        )
+    }
+
+    /// As [`Compared::sentence`], about the points of both.
+    fn sentence_of_both(&self) -> String {
         let [worse, better, undecided, same] = [
             Verdict::Regressed,
             Verdict::Improved,
@@ -166,9 +188,9 @@ impl Compared {
         let mut out = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"verbena compare\" \
              tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
-            all.len(),
+            all.len() + self.missing.len(),
             count(Verdict::Regressed),
-            count(Verdict::Undecided)
+            count(Verdict::Undecided) + self.missing.len()
         );
         for change in all {
             let text = format!("{:.3} times {}", change.ratio, interval(change));
@@ -184,6 +206,18 @@ impl Compared {
                 "<testcase classname=\"{}\" name=\"{}\">{inner}</testcase>",
                 escape(class),
                 escape(name)
+            );
+        }
+        for one in &self.missing {
+            let (class, name) = one.key.split_once(' ').unwrap_or((&one.key, ""));
+            let _ = writeln!(
+                out,
+                "<testcase classname=\"{}\" name=\"{}\"><skipped message=\"{} run: {}\"/>\
+                 </testcase>",
+                escape(class),
+                escape(name),
+                one.run,
+                escape(&one.reason)
             );
         }
         out + "</testsuite>\n"
@@ -218,6 +252,7 @@ fn needed(change: &Change, launches: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::Missing;
     use verbena_measure::stats::interval::Interval;
 
     type Judged = (Verdict, f64, Option<(f64, f64)>);
@@ -242,6 +277,7 @@ mod tests {
             only_second: 0,
             notes: Vec::new(),
             doubt: None,
+            missing: Vec::new(),
         }
     }
 
@@ -269,6 +305,41 @@ mod tests {
         assert_eq!(text, "changed: 1 point worse, 1 better; 1 undecided");
         let (_, single) = of(&[(Verdict::Undecided, 0.41, None)]);
         assert!(single.contains("at least 3 launches"), "{single}");
+    }
+
+    #[test]
+    fn points_that_a_stopped_run_lacks_leave_the_comparison_undecided() {
+        let same = (Verdict::Same, 1.0, None);
+        let better = (Verdict::Improved, 0.5, None);
+        let stopped = |points: &[Judged]| Compared {
+            missing: vec![Missing {
+                key: "latency.write size=64".to_owned(),
+                run: "second",
+                reason: "not computed: <no time>".to_owned(),
+            }],
+            ..compared(points)
+        };
+        let all = stopped(&[same, better]);
+        assert_eq!(all.outcome(), Outcome::Undecided);
+        assert_eq!(
+            all.sentence(),
+            "undecided: 1 point better, 1 unchanged, 0 undecided; 1 point missing, as the second \
+             run was stopped: not computed: <no time>"
+        );
+        let junit = all.junit();
+        let counts = "tests=\"3\" failures=\"0\" skipped=\"1\"";
+        assert!(junit.contains(counts), "{junit}");
+        assert!(
+            junit.contains("second run: not computed: &lt;no time&gt;"),
+            "{junit}"
+        );
+        let worse = stopped(&[(Verdict::Regressed, 1.5, None)]);
+        assert_eq!(worse.outcome(), Outcome::Worse);
+        assert!(
+            worse.sentence().contains("1 point missing"),
+            "{}",
+            worse.sentence()
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The points of a run as a text table: one point per line, or one figure per line on narrow
 //! terminals.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::gather::{Figure, Row, rows};
 use crate::older_records::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
+use verbena_measure::result::Failure;
 use verbena_measure::unit;
 use verbena_terminal::style::{Style, styled};
 
@@ -47,7 +48,9 @@ pub fn text(run: &Loaded, is_wide: bool) -> String {
     for finding in &run.findings {
         let _ = writeln!(out, "{}: {}", finding.benchmark, finding.text);
     }
-    for failure in &run.failures {
+    let left_out = left_out(run);
+    let shown = |failure: &&Failure| !failure.is_not_computed();
+    for failure in run.failures.iter().filter(shown).chain(left_out.shown) {
         let words: Vec<String> = failure
             .parameters
             .iter()
@@ -64,7 +67,36 @@ pub fn text(run: &Loaded, is_wide: bool) -> String {
         let reason = styled(style, &failure.reason);
         let _ = writeln!(out, "{}{point}: {reason}", failure.benchmark);
     }
-    out
+    out + &left_out.others
+}
+
+/// Points of a benchmark that are named if they were not computed.
+const NAMED: usize = 40;
+
+/// Points that were not computed, because the run stopped.
+struct LeftOut<'a> {
+    shown: Vec<&'a Failure>,
+    /// The numbers of others, a line for each benchmark.
+    others: String,
+}
+
+fn left_out(run: &Loaded) -> LeftOut<'_> {
+    let all = run.failures.iter().filter(|one| one.is_not_computed());
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let shown = all.filter(|one| {
+        let number = numbers.entry(&one.benchmark).or_default();
+        *number += 1;
+        *number <= NAMED
+    });
+    let shown = shown.collect();
+    let mut others = String::new();
+    for (benchmark, number) in numbers {
+        if number > NAMED {
+            let more = number - NAMED;
+            let _ = writeln!(others, "{benchmark}: {more} more points not computed");
+        }
+    }
+    LeftOut { shown, others }
 }
 
 /// Returns how the ranks of a message-passing benchmark of many are distributed over a modelled
@@ -148,6 +180,9 @@ fn points(row: &Row, is_wide: bool) -> String {
     };
     for figure in figures {
         let _ = writeln!(out, "{:indent$}{figure}", "");
+    }
+    for port in &row.hot_ports {
+        let _ = writeln!(out, "{:indent$}hot port: {port}", "");
     }
     for text in &row.warnings {
         let _ = writeln!(out, "{:indent$}{warning} {text}", "");

@@ -34,6 +34,7 @@ fn run(label: &str, factor: f64) -> Loaded {
                     validated: true,
                     ..Conduct::default()
                 },
+                hot_ports: Vec::new(),
                 warnings: vec![],
             }
         })

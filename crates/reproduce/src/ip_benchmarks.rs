@@ -46,6 +46,7 @@ pub fn point(benchmark: &Benchmark, system: &System, stack: &Stack, bytes: u64) 
         metrics,
         pairs: Vec::new(),
         conduct: Conduct::default(),
+        hot_ports: Vec::new(),
         warnings: Vec::new(),
     })
 }

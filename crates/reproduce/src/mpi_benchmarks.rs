@@ -10,7 +10,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::JoinHandle;
 use verbena_model::mpi::Rank;
 use verbena_model::profile::System;
-use verbena_replay::{cyclic, run_on_ranks};
+use verbena_replay::{cyclic, run_on_ranks, run_rounds};
 use verbena_workloads::{Benchmark, Group, Processes};
 
 /// Measured quantity.
@@ -209,7 +209,7 @@ const PAIRS: [usize; 4] = [1, 2, 4, 8];
 /// Bytes of an element of `mpi.halo`.
 pub const WORD: u64 = 4;
 /// Number of messages in a window.
-const WINDOW: u64 = 64;
+pub(crate) const WINDOW: u64 = 64;
 
 impl Measure {
     /// Returns the unit: `us`, or `MB/s` of 10^6 bytes.
@@ -335,6 +335,11 @@ impl Measure {
     }
 }
 
+/// Rounds of an operation that count.
+pub(crate) const ROUNDS: u64 = 8;
+/// Ranks from which rounds are simulated only until they repeat exactly.
+const MANY: usize = 64;
+
 /// An operation that all ranks repeat.
 #[derive(Clone, Copy)]
 struct Repeated<'a> {
@@ -358,7 +363,6 @@ impl Repeated<'_> {
 
     /// Returns the microseconds of an operation.
     fn micros(self, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
-        const ROUNDS: u64 = 8;
         // One-time costs, such as connecting and registering, are in the first round and
         // subtracted.
         let span = |rounds: u64| {
@@ -369,7 +373,16 @@ impl Repeated<'_> {
                 }
             })
         };
-        (span(ROUNDS + 1) - span(1)).micros() / ROUNDS as f64
+        let (first, last) = match self.ranks >= MANY {
+            true => {
+                let placement = cyclic(self.ranks, self.nodes);
+                let (system, all) = (self.system, ROUNDS as usize + 1);
+                let rounds = run_rounds(system, placement, self.fidelity, all, operation);
+                (rounds.first.unwrap_or_else(|| span(1)), rounds.last)
+            }
+            false => (span(1), span(ROUNDS + 1)),
+        };
+        (last - first).micros() / ROUNDS as f64
     }
 }
 
@@ -421,13 +434,13 @@ pub fn nodes(entry: &Entry, system: &System) -> usize {
 }
 
 impl Entry {
-    /// Estimates the memory of a point at message fidelity, in bytes. Measured with 64 to
-    /// 32768 ranks on 2 to 4096 nodes: 26 KiB a node and at most 18 KiB a rank; in an exchange of
-    /// all with all, 6 KiB for each pair of ranks.
-    pub fn memory(&self, nodes: usize, ranks: usize) -> u64 {
+    /// Estimates the memory of a point at message fidelity, in bytes, of ranks that send `messages`
+    /// messages in a round together. Measured with 64 to 32768 ranks on 2 to 4096 nodes: 26 KiB a
+    /// node and at most 18 KiB a rank; in an exchange of all with all, 6 KiB for each message.
+    pub fn memory(&self, nodes: usize, ranks: usize, messages: u64) -> u64 {
         let (nodes, ranks) = (nodes as u64, ranks as u64);
         let messages = match self.measure {
-            Measure::AllToAll => ranks * ranks,
+            Measure::AllToAll => messages,
             _ => 0,
         };
         (26 << 10) * nodes.min(ranks) + (18 << 10) * ranks + (6 << 10) * messages
@@ -458,7 +471,7 @@ pub fn point(
 ) -> Point {
     let figure = entry.measure.figure_at(fidelity, system, bytes, ranks);
     // The names match those of measurements and of imported OSU results, so that curves can be
-    // overlaid.
+    // overlaid; so do those of the parameters.
     let metrics = entry
         .measure
         .names()
@@ -467,6 +480,20 @@ pub fn point(
             "MB/s" => Metric::figure(name, "bytes/s", Better::Higher, figure * 1e6),
             _ => Metric::figure(name, "ns", Better::Lower, figure * 1e3),
         });
+    Point {
+        benchmark: entry.benchmark.name.to_owned(),
+        launch: 0,
+        parameters: parameters(entry, (ranks, bytes)),
+        metrics: metrics.collect(),
+        pairs: Vec::new(),
+        conduct: Conduct::default(),
+        hot_ports: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Returns the parameters of a point.
+pub fn parameters(entry: &Entry, (ranks, bytes): (usize, u64)) -> Parameters {
     let mut parameters = Parameters::from([("transport".to_owned(), Value::from("mpi"))]);
     let mut put = |name: &str, value: usize| parameters.insert(name.to_owned(), Value::from(value));
     if entry.measure != Measure::Barrier {
@@ -483,15 +510,7 @@ pub fn point(
         put("rows", rows);
         put("columns", columns);
     }
-    Point {
-        benchmark: entry.benchmark.name.to_owned(),
-        launch: 0,
-        parameters,
-        metrics: metrics.collect(),
-        pairs: Vec::new(),
-        conduct: Conduct::default(),
-        warnings: Vec::new(),
-    }
+    parameters
 }
 
 /// Returns the default message sizes of a benchmark.

@@ -44,6 +44,12 @@ impl<'a> Suite<'a> {
         self
     }
 
+    /// Has pairs run independently.
+    pub fn free(mut self) -> Suite<'a> {
+        self.options.mode = Some(Mode::Free);
+        self
+    }
+
     /// Sets the largest inline message in bytes.
     pub fn inline(mut self, most: u32) -> Suite<'a> {
         self.options.inline = Some(most);
@@ -167,5 +173,15 @@ pub fn figure(point: &Point) -> f64 {
         ("ns", Some(summary)) => summary.mean / 1e3,
         (_, Some(summary)) => summary.mean / 1e6,
         (_, None) => metric.value / 1e6,
+    }
+}
+
+/// Returns a point's figure as [`figure`] does, of a time the median: a preemption on a busy
+/// machine changes it little.
+pub fn median(point: &Point) -> f64 {
+    let metric = headline(point);
+    match metric.unit.as_str() {
+        "ns" => metric.value / 1e3,
+        _ => figure(point),
     }
 }

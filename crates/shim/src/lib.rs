@@ -35,6 +35,7 @@ mod kernel;
 pub mod kinds;
 mod library;
 mod management;
+mod names;
 mod next;
 pub mod opening;
 pub mod paths;

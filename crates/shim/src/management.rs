@@ -7,7 +7,7 @@
 //! descriptor over which the answer comes. The numbers are those of `crates/umad/src/protocol.rs`.
 
 use std::mem;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr_un, ssize_t};
 
@@ -263,8 +263,13 @@ fn now() -> u64 {
     }
 }
 
-/// Updates the files of sysfs. Preserves `errno`. If the process has ended, they stay.
+/// Updates the files of sysfs. Preserves `errno`. If the process has ended or cannot write, they
+/// stay, and the first such time a line on standard error says so.
 pub fn refresh() {
+    const LINE: &[u8] =
+        b"verbena: the fabric's process does not answer; its files in /sys stay as \
+        they were\n";
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     errno::kept(|| {
         let (last, now) = (REFRESHED.load(Ordering::Relaxed), now());
         if last != 0 && now.wrapping_sub(last) < FRESH {
@@ -275,6 +280,16 @@ pub fn refresh() {
         if socket >= 0 {
             // SAFETY: the descriptor was opened here.
             unsafe { libc::close(socket) };
+        } else if !IS_REPORTED.swap(true, Ordering::Relaxed) {
+            // SAFETY: the buffer has these bytes. A closed stream loses the line only.
+            let _ = unsafe {
+                system_call!(
+                    libc::SYS_write,
+                    libc::STDERR_FILENO,
+                    LINE.as_ptr(),
+                    LINE.len()
+                )
+            };
         }
     });
 }

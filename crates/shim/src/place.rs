@@ -81,9 +81,35 @@ pub struct Answer<'a> {
     pub unless_there: bool,
 }
 
-/// Returns the place of a plain `path`, or of a pattern of glob(7), if it is Verbena's with this
-/// number of devices.
-pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
+/// The devices of the adapter.
+#[derive(Clone, Copy)]
+pub struct Devices<'a> {
+    /// Their number.
+    pub number: u8,
+    /// Their names without the index.
+    pub names: &'a [u8],
+}
+
+/// Directories whose entries have the names of devices.
+const NAMED: [&[u8]; 3] = [
+    b"/dev/infiniband/",
+    b"/sys/class/infiniband/",
+    b"/sys/class/infiniband_verbs/",
+];
+
+/// Returns whether the place of a plain `path`, or of a pattern of glob(7), may depend on the names
+/// of the devices.
+pub fn may_name_a_device(path: &[u8]) -> bool {
+    NAMED.iter().any(|directory| path.starts_with(directory))
+}
+
+/// Returns the place of a plain `path`, or of a pattern of glob(7), if it is Verbena's with these
+/// devices.
+pub fn classify<'a>(path: &'a [u8], devices: Devices<'_>) -> Option<Answer<'a>> {
+    let Devices {
+        number: devices,
+        names,
+    } = devices;
     let always = |place| {
         Some(Answer {
             place,
@@ -99,7 +125,10 @@ pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
     if let Some(rest) = path.strip_prefix(b"/dev/infiniband") {
         return match rest {
             b"/rdma_cm" => always(ShimPath::ConnectionManager),
-            _ if is_a_device(rest, b"/verbena", devices, <[u8]>::is_empty) => {
+            _ if rest
+                .strip_prefix(b"/")
+                .is_some_and(|name| is_a_device(name, names, devices, <[u8]>::is_empty)) =>
+            {
                 always(ShimPath::Device)
             }
             _ if is_a_device(rest, b"/uverbs", devices, <[u8]>::is_empty) => {
@@ -111,13 +140,14 @@ pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
     }
     let relative = path.strip_prefix(b"/sys/")?;
     let tree = ShimPath::Tree(relative);
-    for own in [
-        &b"devices/platform/verbena."[..],
-        b"bus/platform/devices/verbena.",
-        b"class/infiniband/verbena",
-        b"class/infiniband_verbs/verbena",
+    for (class, own) in [
+        (&b"devices/platform/"[..], &b"verbena."[..]),
+        (b"bus/platform/devices/", b"verbena."),
+        (b"class/infiniband/", names),
+        (b"class/infiniband_verbs/", names),
     ] {
-        if is_a_device(relative, own, devices, is_below) {
+        let name = relative.strip_prefix(class);
+        if name.is_some_and(|name| is_a_device(name, own, devices, is_below)) {
             return always(tree);
         }
     }
@@ -212,7 +242,15 @@ mod tests {
     }
 
     fn answer_of(devices: u8, path: &str) -> Option<(String, bool)> {
+        answer_of_named(b"verbena", devices, path)
+    }
+
+    fn answer_of_named(names: &[u8], devices: u8, path: &str) -> Option<(String, bool)> {
         let plain = Plain::of(path.as_bytes()).unwrap();
+        let devices = Devices {
+            number: devices,
+            names,
+        };
         let answer = classify(plain.bytes(), devices)?;
         let text = match answer.place {
             ShimPath::Device => "node".into(),
@@ -290,6 +328,46 @@ mod tests {
         }
         for path in ["/dev/infiniband/verbena", "/dev/infiniband/verbena01"] {
             assert_eq!(answer_of(32, path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_some_paths_depend_on_names() {
+        for path in [
+            "/dev/null",
+            "/dev/shm/x/table",
+            "/sys/class/net/lo",
+            "/sys/class/infiniband",
+        ] {
+            assert!(!may_name_a_device(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "/dev/infiniband/mlx5_0",
+            "/sys/class/infiniband/mlx5_0/ports",
+        ] {
+            assert!(may_name_a_device(path.as_bytes()), "{path}");
+            assert_ne!(answer_of_named(b"mlx5_", 1, path), answer(path));
+        }
+    }
+
+    #[test]
+    fn devices_may_have_other_names() {
+        let of = |path: &str| answer_of_named(b"mlx5_", 2, path);
+        for path in [
+            "class/infiniband/mlx5_1/ports/1/lid",
+            "class/infiniband_verbs/mlx5_0/ibdev",
+            "devices/platform/verbena.1/vendor",
+        ] {
+            assert_eq!(of(&format!("/sys/{path}")), Some((path.into(), false)));
+        }
+        assert_eq!(of("/dev/infiniband/mlx5_0"), Some(("node".into(), false)));
+        for path in [
+            "/dev/infiniband/verbena0",
+            "/sys/class/infiniband/verbena0",
+            "/sys/class/infiniband/mlx5_2",
+            "/sys/class/infiniband/mlx5_",
+        ] {
+            assert_eq!(of(path), None, "{path}");
         }
     }
 

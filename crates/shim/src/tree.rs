@@ -11,7 +11,10 @@ use crate::errno;
 use crate::kernel::system_call;
 use crate::library::Function;
 use crate::management;
-use crate::place::{LONGEST, Node, Plain, ShimPath, classify, classify_on_fabric};
+use crate::names::Names;
+use crate::place::{
+    Devices, LONGEST, Node, Plain, ShimPath, classify, classify_on_fabric, may_name_a_device,
+};
 
 /// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: stores the path of the tree; returns
 /// its length, or a negative errno.
@@ -104,7 +107,18 @@ pub unsafe fn target(path: *const c_char) -> Option<Target> {
     // SAFETY: not null, so a C string.
     let plain = Plain::of(unsafe { CStr::from_ptr(path) }.to_bytes())?;
     let on_fabric = management::root().and_then(|_| classify_on_fabric(plain.bytes()));
-    let answer = on_fabric.or_else(|| classify(plain.bytes(), devices()))?;
+    let answer = on_fabric.or_else(|| {
+        // The library is not loaded for other files of /dev and /sys, which it uses itself.
+        let names = match may_name_a_device(plain.bytes()) {
+            true => Names::get(),
+            false => Names::own(),
+        };
+        let devices = Devices {
+            number: devices(),
+            names: names.bytes(),
+        };
+        classify(plain.bytes(), devices)
+    })?;
     errno::kept(|| {
         if answer.unless_there && exists(plain.bytes()) {
             return None;

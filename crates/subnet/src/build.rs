@@ -396,6 +396,7 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         guid: 0,
         peer: None,
         info,
+        is_cut: false,
         is_fdr10: is_linked && codes.is_fdr10,
         counters: Default::default(),
         tables: None,

@@ -5,18 +5,21 @@ use std::collections::{BTreeMap, HashMap};
 use crate::attribute::port_info::{self, physical, state};
 use crate::attribute::switch_info;
 use crate::counters::Counters;
+use crate::partitions;
 
 /// Size of a node's description in bytes.
 pub const DESCRIPTION: usize = 64;
 /// Number of LIDs for unicast, LID 0 included.
 pub const UNICAST_LIDS: usize = 0xc000;
+/// The first LID for multicast.
+pub const FIRST_MULTICAST: u16 = UNICAST_LIDS as u16;
 /// Port number that tables have for no port.
 pub const NO_PORT: u8 = 255;
 /// Partition key of every port: full membership of the default partition.
 pub const DEFAULT_P_KEY: u16 = 0xffff;
 
 /// Kind of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A channel adapter.
     Adapter,
@@ -68,6 +71,8 @@ pub struct Port {
     pub peer: Option<End>,
     /// PortInfo.
     pub info: [u8; port_info::SIZE],
+    /// Whether the cable is cut, so that the link stays down.
+    pub is_cut: bool,
     /// Whether the link runs at FDR10, which PortInfo cannot say.
     pub is_fdr10: bool,
     /// Counters.
@@ -100,9 +105,14 @@ impl Port {
         port_info::STATE.get(&self.info)
     }
 
+    /// Returns the physical state.
+    pub fn physical(&self) -> u64 {
+        port_info::PHYSICAL_STATE.get(&self.info)
+    }
+
     /// Returns whether the link is up, so that management packets of lane 15 pass.
     pub fn is_linked(&self) -> bool {
-        port_info::PHYSICAL_STATE.get(&self.info) == physical::LINK_UP
+        self.physical() == physical::LINK_UP
     }
 
     /// Returns the partition key at an index.
@@ -113,6 +123,34 @@ impl Port {
             _ if index == 0 => DEFAULT_P_KEY,
             _ => 0,
         }
+    }
+
+    /// Returns the partition keys of the table, those that are none included.
+    pub fn p_keys(&self) -> &[u16] {
+        let set = self.tables.as_ref().map(|tables| &tables.p_keys[..]);
+        set.filter(|keys| !keys.is_empty())
+            .unwrap_or(&[DEFAULT_P_KEY])
+    }
+
+    /// Returns whether the port is a member of a partition, full or limited.
+    pub fn has_partition(&self, p_key: u16) -> bool {
+        let base = p_key & partitions::DEFAULT;
+        let mut bases = self.p_keys().iter().map(|key| key & partitions::DEFAULT);
+        base != 0 && bases.any(|key| key == base)
+    }
+
+    /// Returns the port's key of the first partition in which it reaches a port, or of this
+    /// partition: of two members one must be a full one (10.9.1.2).
+    pub fn common_p_key(&self, other: &Port, wanted: Option<u16>) -> Option<u16> {
+        let mut own = self.p_keys().iter().copied();
+        own.find(|key| {
+            let is_same = |other: &u16| {
+                (key ^ other) & partitions::DEFAULT == 0 && (key | other) & partitions::FULL != 0
+            };
+            key & partitions::DEFAULT != 0
+                && wanted.is_none_or(|wanted| (wanted ^ key) & partitions::DEFAULT == 0)
+                && other.p_keys().iter().any(is_same)
+        })
     }
 
     /// Returns the GUID at an index.
@@ -307,8 +345,8 @@ impl Fabric {
         }
     }
 
-    /// Takes a link down, or up again if neither end is disabled. The switches at its ends record
-    /// the change and trap.
+    /// Takes a link down, or up again if neither end is disabled and the cable is whole. The
+    /// switches at its ends record the change and trap.
     pub fn set_link(&mut self, end: End, physical: u64) {
         self.version += 1;
         let Some(peer) = self.port(end).and_then(|port| port.peer) else {
@@ -322,12 +360,11 @@ impl Fabric {
             port_info::PHYSICAL_STATE.set(&mut port.info, physical);
         }
         let is_disabled = |fabric: &Fabric, end| {
-            let state = fabric
-                .port(end)
-                .map(|port| port_info::PHYSICAL_STATE.get(&port.info));
+            let state = fabric.port(end).map(Port::physical);
             state == Some(physical::DISABLED)
         };
-        let comes_up = physical == physical::POLLING && !is_disabled(self, peer);
+        let is_cut = self.port(end).is_some_and(|port| port.is_cut);
+        let comes_up = physical == physical::POLLING && !is_disabled(self, peer) && !is_cut;
         for at in [end, peer] {
             let is_disabled = is_disabled(self, at);
             let Some(port) = self.port_mut(at) else {

@@ -4,6 +4,7 @@
 //!
 //! - [`Fabric`]: nodes, ports and links; routes, the agents of subnet and performance management.
 //! - [`Manager`]: a small subnet manager with subnet administration.
+//! - [`partitions`]: the partitions that it sets.
 //! - [`Subnet`]: both together.
 //! - [`build`]: a fabric from a topology that other tools print.
 //!
@@ -14,10 +15,13 @@ pub mod attribute;
 mod build;
 mod counters;
 mod fabric;
+mod fault;
 mod field;
 pub mod mad;
 mod manager;
+mod multicast;
 mod notice;
+pub mod partitions;
 mod route;
 mod sa;
 mod subnet;
@@ -27,9 +31,10 @@ mod tests;
 pub use build::{BuildError, SMALL, build, small, unusable_lids};
 pub use counters::{Counters, Load};
 pub use fabric::{
-    DEFAULT_P_KEY, DESCRIPTION, End, Fabric, Forwarding, Kind, NO_PORT, Node, Port, Tables,
-    UNICAST_LIDS,
+    DEFAULT_P_KEY, DESCRIPTION, End, FIRST_MULTICAST, Fabric, Forwarding, Kind, NO_PORT, Node,
+    Port, Tables, UNICAST_LIDS,
 };
+pub use fault::Fault;
 pub use field::Field;
 pub use manager::Manager;
 pub use route::{PERMISSIVE, Packet};

@@ -1,6 +1,6 @@
-//! The subnet manager inside the fabric: LIDs, forwarding tables, port states. It changes the state
-//! directly instead of by datagrams, so that a fabric is up at once. It routes by shortest paths,
-//! which are free of loops, but not of deadlocks on every topology.
+//! The subnet manager inside the fabric: LIDs, forwarding tables, multicast tables, port states. It
+//! changes the state directly instead of by datagrams, so that a fabric is up at once. It routes by
+//! shortest paths, which are free of loops, but not of deadlocks on every topology.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -8,6 +8,8 @@ use crate::attribute::port_info::{self, capability, state};
 use crate::attribute::{sm_info, switch_info};
 use crate::fabric::{End, Fabric, Kind, UNICAST_LIDS};
 use crate::mad::{Mad, class, method, status};
+use crate::multicast;
+use crate::partitions::{self, Partition};
 use crate::route::Packet;
 use crate::sa::Administration;
 
@@ -19,11 +21,14 @@ pub struct Manager {
     /// Number of actions.
     activity: u32,
     administration: Administration,
+    /// Partitions; without any, the keys of ports stay as they are.
+    partitions: Vec<Partition>,
 }
 
 impl Manager {
-    /// Starts a manager at a port, and configures the fabric.
-    pub fn start(at: End, fabric: &mut Fabric) -> Manager {
+    /// Starts a manager at a port, and configures the fabric; without partitions all ports are
+    /// full members of the default one.
+    pub fn start(at: End, fabric: &mut Fabric, partitions: Vec<Partition>) -> Manager {
         if let Some(port) = fabric.port_mut(at) {
             let capabilities = port_info::CAPABILITIES.get(&port.info) | capability::IS_SM;
             port_info::CAPABILITIES.set(&mut port.info, capabilities);
@@ -31,7 +36,8 @@ impl Manager {
         let mut manager = Manager {
             at,
             activity: 0,
-            administration: Administration::default(),
+            administration: Administration::new(&partitions),
+            partitions,
         };
         manager.sweep(fabric);
         manager
@@ -67,16 +73,42 @@ impl Manager {
         for &node in &nodes {
             activate(fabric, node, sm_lid);
         }
+        if !self.partitions.is_empty() {
+            let ends = nodes.iter().flat_map(|&node| {
+                let ports = addressed(fabric, node).into_iter();
+                ports.map(move |port| End { node, port })
+            });
+            let ends: Vec<End> = ends.collect();
+            partitions::set(&self.partitions, fabric, self.at, &ends);
+        }
         forward(fabric, &nodes);
+        let nodes = nodes.into_iter().collect();
+        for lid in self.administration.groups() {
+            self.set_group(fabric, &nodes, lid);
+        }
+    }
+
+    /// Sets the multicast tables for a group.
+    fn set_group(&self, fabric: &mut Fabric, nodes: &HashSet<u32>, lid: u16) {
+        let mut members = self.administration.members(lid);
+        members.retain(|member| {
+            let end = fabric.end_of_guid(member.guid);
+            end.is_some_and(|end| nodes.contains(&end.node))
+        });
+        multicast::set_tree(fabric, lid, &members);
     }
 
     /// Answers a datagram for subnet management or administration.
     pub(crate) fn answer(&mut self, fabric: &mut Fabric, packet: &Packet) -> Option<Mad> {
         let mad = &packet.mad;
         if mad.class() == class::SA {
-            return self
-                .administration
-                .answer(fabric, packet, self.sm_info(fabric));
+            let sm_info = self.sm_info(fabric);
+            let answer = self.administration.answer(fabric, packet, sm_info)?;
+            if let Some(lid) = Administration::changed(mad, &answer) {
+                let nodes = connected(fabric, self.at).into_iter().collect();
+                self.set_group(fabric, &nodes, lid);
+            }
+            return Some(answer);
         }
         match mad.method() {
             // A sweep follows each trap.
@@ -103,6 +135,15 @@ impl Manager {
         sm_info::ACTIVITY.set(&mut block, self.activity.into());
         sm_info::STATE.set(&mut block, sm_info::MASTER);
         block
+    }
+}
+
+impl Fabric {
+    /// Returns the nodes that no links connect with a port.
+    pub fn unreached(&self, from: End) -> Vec<u32> {
+        let reached: HashSet<u32> = connected(self, from).into_iter().collect();
+        let all = 0..self.nodes.len() as u32;
+        all.filter(|node| !reached.contains(node)).collect()
     }
 }
 

@@ -4,7 +4,8 @@
 use crate::agent::Answer;
 use crate::attribute::number;
 use crate::attribute::port_info;
-use crate::fabric::{End, Fabric, Port};
+use crate::fabric::{End, Fabric, Kind, Port};
+use crate::fault::Fault;
 use crate::mad::{Mad, class, method, status};
 use crate::manager::Manager;
 use crate::route::{PERMISSIVE, Packet};
@@ -59,7 +60,33 @@ impl Subnet {
         let mut deliveries = Vec::new();
         self.fabric.set_link(end, physical);
         self.send_traps(&mut deliveries);
+        self.sweep_without_switches();
         deliveries
+    }
+
+    /// Has the manager sweep after a change of a link. Switches send it traps; two adapters that
+    /// are connected with each other do not.
+    fn sweep_without_switches(&mut self) {
+        let has_switch = self
+            .fabric
+            .nodes
+            .iter()
+            .any(|node| node.kind == Kind::Switch);
+        if let Some(manager) = &mut self.manager
+            && !has_switch
+        {
+            manager.sweep(&mut self.fabric);
+        }
+    }
+
+    /// Executes a fault, and returns the traps that programs receive; `None` if there is no such
+    /// port, or it has no link for a fault of links.
+    pub fn fault(&mut self, end: End, fault: Fault) -> Option<Vec<Delivery>> {
+        let mut deliveries = Vec::new();
+        let is_done = self.fabric.fault(end, fault);
+        self.send_traps(&mut deliveries);
+        self.sweep_without_switches();
+        is_done.then_some(deliveries)
     }
 
     fn pass(&mut self, from: End, mut packet: Packet, deliveries: &mut Vec<Delivery>) {

@@ -20,7 +20,7 @@ fn fabric() -> Fabric {
 fn managed() -> Subnet {
     let mut fabric = fabric();
     let place = Manager::place(&fabric).unwrap();
-    let manager = Manager::start(place, &mut fabric);
+    let manager = Manager::start(place, &mut fabric, Vec::new());
     Subnet::new(fabric, Some(manager))
 }
 
@@ -424,4 +424,126 @@ fn answers_are_not_for_the_manager_of_the_fabric() {
     let found = subnet.transmit(OTHER, packet(answer, dlid, 1));
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].at.node, manager.node);
+}
+
+const MEMBER: u16 = 0x38;
+const PATH: u16 = 0x35;
+const DEFAULT_KEY: u16 = 0xffff;
+/// The GUIDs of the hosts' ports.
+const GUIDS: [u64; 2] = [0x0002_0000_0000_0201, 0x0002_0000_0000_0301];
+
+/// Joins a group of a partition as a full member, and makes it; returns the answer.
+fn join(subnet: &mut Subnet, mgid: [u8; 16], guid: u64, p_key: u16) -> Mad {
+    let mut mad = request(class::SA, method::SET, MEMBER, 0);
+    let record = &mut mad.bytes_mut()[56..];
+    record[..16].copy_from_slice(&mgid);
+    record[16..18].copy_from_slice(&[0xfe, 0x80]);
+    record[24..32].copy_from_slice(&guid.to_be_bytes());
+    record[40..42].copy_from_slice(&p_key.to_be_bytes());
+    record[48] = 0x21;
+    // GIDs, Q_Key, traffic class, P_Key, service level, flow label, join state.
+    let mask: u64 = 0x10003 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
+    mad.bytes_mut()[48..56].copy_from_slice(&mask.to_be_bytes());
+    answer(subnet.transmit(HOST, packet(mad, 1, 1))).unwrap()
+}
+
+#[test]
+fn groups_without_an_address_get_different_ones() {
+    let mut subnet = managed();
+    let mut found = Vec::new();
+    for guid in [GUIDS[0], GUIDS[1], GUIDS[1]] {
+        let made = join(&mut subnet, [0; 16], guid, DEFAULT_KEY);
+        assert_eq!(made.status(), 0);
+        let mgid: [u8; 16] = made.bytes()[56..72].try_into().unwrap();
+        assert_eq!(mgid[..6], [0xff, 0x12, 0xa0, 0x1b, 0xfe, 0x80]);
+        let lid = [made.bytes()[92], made.bytes()[93]];
+        assert!(!found.contains(&(mgid, lid)));
+        found.push((mgid, lid));
+    }
+    // The other host joins the first of them by its address.
+    let joined = join(&mut subnet, found[0].0, GUIDS[1], DEFAULT_KEY);
+    assert_eq!(joined.status(), 0);
+    assert_eq!(joined.bytes()[92..94], found[0].1);
+}
+
+#[test]
+fn the_lowest_free_lid_is_taken_after_a_group_has_ended() {
+    let mut subnet = managed();
+    let mut lids = Vec::new();
+    for number in 0..3 {
+        let mut mgid = [0; 16];
+        (mgid[0], mgid[1], mgid[15]) = (0xff, 0x12, number);
+        let made = join(&mut subnet, mgid, GUIDS[0], DEFAULT_KEY);
+        lids.push([made.bytes()[92], made.bytes()[93]]);
+        if number == 1 {
+            let mut leave = request(class::SA, method::DELETE, MEMBER, 0);
+            leave.bytes_mut()[48..].copy_from_slice(&made.bytes()[48..]);
+            let left = answer(subnet.transmit(HOST, packet(leave, 1, 1))).unwrap();
+            assert_eq!(left.status(), 0);
+        }
+    }
+    assert_eq!(lids, [[0xc0, 1], [0xc0, 2], [0xc0, 2]]);
+}
+
+/// Returns the number of paths to all ports in a partition, or in any, from the second host.
+fn paths(subnet: &mut Subnet, p_key: Option<u16>) -> Vec<(u64, u16)> {
+    let mut mad = request(class::SA, method::GET_TABLE, PATH, 0);
+    let record = &mut mad.bytes_mut()[56..];
+    record[24..26].copy_from_slice(&[0xfe, 0x80]);
+    record[32..40].copy_from_slice(&GUIDS[1].to_be_bytes());
+    record[50..52].copy_from_slice(&p_key.unwrap_or(0).to_be_bytes());
+    let mask: u64 = 1 << 3 | if p_key.is_some() { 1 << 13 } else { 0 };
+    mad.bytes_mut()[48..56].copy_from_slice(&mask.to_be_bytes());
+    let answer = answer(subnet.transmit(HOST, packet(mad, 1, 1))).unwrap();
+    let field = |record: &[u8], at: usize, bytes: usize| {
+        let bytes = record[at..at + bytes].iter();
+        bytes.fold(0, |all, byte| all << 8 | u64::from(*byte))
+    };
+    let records = answer.bytes()[56..].as_chunks::<64>().0.iter();
+    let records = records.map(|record| (field(record, 16, 8), field(record, 50, 2) as u16));
+    records.filter(|(guid, _)| *guid != 0).collect()
+}
+
+#[test]
+fn paths_and_groups_keep_to_partitions() {
+    let mut fabric = fabric();
+    let place = Manager::place(&fabric).unwrap();
+    let text = "A=0x10, ipoib : 0x0002000000000201=full, 0x0002000000000301=limited;\n\
+                B=0x11 : 0x0002000000000201=full;";
+    let partitions = crate::partitions::read(text).unwrap();
+    let manager = Manager::start(place, &mut fabric, partitions);
+    let mut subnet = Subnet::new(fabric, Some(manager));
+    let switch = subnet.fabric.port(place).unwrap().guid;
+    // Both hosts are limited members of the default partition, whose full member is the switch.
+    let own = (GUIDS[1], 0x7fff);
+    let mut all = paths(&mut subnet, None);
+    all.sort_unstable();
+    let mut wanted = [own, (GUIDS[0], 0x0010), (switch, 0x7fff)];
+    wanted.sort_unstable();
+    assert_eq!(all, wanted);
+    assert_eq!(paths(&mut subnet, Some(0x8010)).len(), 2);
+    assert_eq!(paths(&mut subnet, Some(0x0011)), []);
+    let group = |number: u8| {
+        let mut mgid = [0; 16];
+        (mgid[0], mgid[1], mgid[15]) = (0xff, 0x12, number);
+        mgid
+    };
+    for (guid, p_key, is_member) in [
+        (GUIDS[0], 0x8011, true),
+        (GUIDS[1], 0x8011, false),
+        (GUIDS[1], 0x8010, true),
+        (GUIDS[1], 0, false),
+    ] {
+        let joined = join(&mut subnet, group(p_key as u8), guid, p_key);
+        assert_eq!(joined.status() == 0, is_member, "{guid:#x} {p_key:#x}");
+    }
+    // The file gives the default partition no broadcast group.
+    let mad = request(class::SA, method::GET_TABLE, MEMBER, 0);
+    let answer = answer(subnet.transmit(HOST, packet(mad, 1, 1))).unwrap();
+    let records = answer.bytes()[56..].as_chunks::<56>().0.iter();
+    let broadcast = records.filter(|record| record[12..16] == [0xff; 4]);
+    let keys: Vec<_> = broadcast
+        .map(|record| (record[4], record[5], record[40], record[41]))
+        .collect();
+    assert_eq!(keys, [(0x80, 0x10, 0x80, 0x10)]);
 }

@@ -208,6 +208,11 @@ impl Builder {
         self.nodes[node].ports = ports.or(self.nodes[node].ports);
     }
 
+    /// Returns the kind of a node.
+    pub fn kind(&self, node: usize) -> NodeKind {
+        self.nodes[node].kind
+    }
+
     /// Records the identity of a node as hardware.
     pub fn identify(&mut self, node: usize, hardware: Hardware) {
         self.nodes[node].hardware = hardware;

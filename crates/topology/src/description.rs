@@ -299,20 +299,15 @@ impl Ratio {
 
 impl DescribedPaths {
     /// Describes the paths of a network; `remarks` are those on the file of the tables.
-    pub fn of(
-        topology: &Topology,
-        network: &Network,
-        survey: &PathSurvey,
-        remarks: Vec<String>,
-    ) -> DescribedPaths {
+    pub fn of(network: &Network, survey: &PathSurvey, remarks: Vec<String>) -> DescribedPaths {
         let examples = survey.examples.iter().map(|(from, to, broken)| {
-            let why = broken.text(topology, network);
+            let why = broken.text(network);
             let [from, to] = [from, to].map(|&node| &network.names[node]);
             format!("packets from {from} to {to} {why}")
         });
         let links = 0..survey.load.len();
         let load = |link: &usize| survey.load[*link];
-        let cable = |link| Cable::of(topology, network, survey, link);
+        let cable = |link| Cable::of(network, survey, link);
         DescribedPaths {
             pairs: survey.pairs,
             lengths: survey.lengths.clone(),
@@ -355,13 +350,8 @@ impl DescribedPaths {
 }
 
 impl Cable {
-    fn of(topology: &Topology, network: &Network, survey: &PathSurvey, link: usize) -> Cable {
-        let (one, other) = network.cables[link / 2];
-        let (at_one, at_other) = network.cable_ports[link / 2];
-        let mut ends = [(one, at_one), (other, at_other)].map(|(switch, port)| {
-            let name = topology.nodes[network.switches[switch]].name();
-            format!("{name} port {port}")
-        });
+    fn of(network: &Network, survey: &PathSurvey, link: usize) -> Cable {
+        let mut ends = network.cable_link(link / 2);
         if link % 2 == 1 {
             ends.reverse();
         }
@@ -376,8 +366,8 @@ impl Cable {
 
 impl Broken {
     /// Returns why a path does not reach its end, to follow "packets from A to B".
-    pub fn text(&self, topology: &Topology, network: &Network) -> String {
-        let name = |switch: usize| topology.nodes[network.switches[switch]].name();
+    pub fn text(&self, network: &Network) -> String {
+        let name = |switch: usize| network.switch_names[switch].as_str();
         match self {
             Broken::Cycle(switches) => {
                 let first = switches.first().copied();

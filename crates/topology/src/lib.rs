@@ -52,6 +52,9 @@ pub const MOST_NODES: usize = 1 << 20;
 /// Maximum number of characters of a line in an error.
 const QUOTED: usize = 120;
 
+/// Bytes that editors put before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reason why a file is not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -151,6 +154,7 @@ pub fn read(content: &[u8]) -> Result<Topology, Error> {
         )));
     }
     // Descriptions are bytes that an administrator chose, in any encoding.
+    let content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
     let text = String::from_utf8_lossy(content);
     let format = Format::of(&text).ok_or(Error::Unknown)?;
     let mut builder = Builder::default();

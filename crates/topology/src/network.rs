@@ -16,12 +16,16 @@ pub struct Network {
     pub names: Vec<String>,
     /// Switch of each adapter, a number in `switches`.
     pub attached: Vec<usize>,
+    /// Port of that switch.
+    pub attached_ports: Vec<u32>,
     /// Rate of each adapter's link, if it is stated.
     pub adapter_rates: Vec<Option<Rate>>,
     /// End of each adapter's link at the adapter.
     pub adapter_ports: Vec<LinkEnd>,
     /// The switches: indices in [`Topology::nodes`].
     pub switches: Vec<usize>,
+    /// Name of each switch.
+    pub switch_names: Vec<String>,
     /// The switches at the ends of each cable between switches.
     pub cables: Vec<(usize, usize)>,
     /// The ports at the ends of each cable.
@@ -106,9 +110,11 @@ impl Network {
         Ok(Network {
             names: name_each(topology, &chosen),
             attached: chosen.iter().map(|a| uplink(a).switch).collect(),
+            attached_ports: chosen.iter().map(|a| uplink(a).port).collect(),
             adapter_rates: chosen.iter().map(|a| uplink(a).rate).collect(),
             adapter_ports: chosen.iter().map(|a| uplink(a).own).collect(),
             adapters: chosen,
+            switch_names: name_each(topology, &links.switches),
             switches: links.switches,
             cables: links.cables,
             cable_ports: links.cable_ports,
@@ -116,12 +122,35 @@ impl Network {
             remarks: remarks.0.into_values().collect(),
         })
     }
+
+    /// Returns the names of the ports at the ends of an adapter's link, the adapter's first.
+    pub fn adapter_link(&self, adapter: usize) -> [String; 2] {
+        let switch = &self.switch_names[self.attached[adapter]];
+        [
+            named(&self.names[adapter], self.adapter_ports[adapter].port),
+            named(switch, self.attached_ports[adapter]),
+        ]
+    }
+
+    /// Returns the names of the ports at the ends of a cable.
+    pub fn cable_link(&self, cable: usize) -> [String; 2] {
+        let ((one, other), (at_one, at_other)) = (self.cables[cable], self.cable_ports[cable]);
+        [(one, at_one), (other, at_other)]
+            .map(|(switch, port)| named(&self.switch_names[switch], port))
+    }
+}
+
+/// Returns the name of a port.
+fn named(node: &str, port: u32) -> String {
+    format!("{node} port {port}")
 }
 
 /// The link of an adapter.
 #[derive(Clone, Copy)]
 struct Uplink {
     switch: usize,
+    /// Port of the switch.
+    port: u32,
     own: LinkEnd,
     rate: Option<Rate>,
 }
@@ -161,28 +190,37 @@ impl Links {
                     links.cable_rates.push(link.rate);
                 }
                 (None, None) => remarks.add("links do not touch a switch", name(one)),
-                (Some(&switch), None) => links.attach(switch, other, link.rate, topology, remarks),
-                (None, Some(&switch)) => links.attach(switch, one, link.rate, topology, remarks),
+                (Some(&switch), None) => {
+                    let link = Uplink {
+                        switch,
+                        port: one.port,
+                        own: other,
+                        rate: link.rate,
+                    };
+                    links.attach(link, topology, remarks);
+                }
+                (None, Some(&switch)) => {
+                    let link = Uplink {
+                        switch,
+                        port: other.port,
+                        own: one,
+                        rate: link.rate,
+                    };
+                    links.attach(link, topology, remarks);
+                }
             }
         }
         links
     }
 
-    fn attach(
-        &mut self,
-        switch: usize,
-        own: LinkEnd,
-        rate: Option<Rate>,
-        topology: &Topology,
-        remarks: &mut Remarks,
-    ) {
+    fn attach(&mut self, link: Uplink, topology: &Topology, remarks: &mut Remarks) {
+        let own = link.own;
         let node = &topology.nodes[own.node];
         match node.kind {
             NodeKind::Adapter => {}
             NodeKind::Router => return remarks.add("links lead to routers", node.name()),
             _ => return,
         }
-        let link = Uplink { switch, own, rate };
         let known = self.uplinks.entry(own.node).or_insert(link);
         if known.own.port != own.port {
             let text = "adapters have several links; that of the lowest port is used";
@@ -304,14 +342,14 @@ fn requested(
     Ok(chosen)
 }
 
-/// Returns a name for each adapter; the id is added where several have the same description.
+/// Returns a name for each node; the id is added where several have the same description.
 fn name_each(topology: &Topology, chosen: &[usize]) -> Vec<String> {
     let mut count: HashMap<&str, usize> = HashMap::new();
-    for &adapter in chosen {
-        *count.entry(topology.nodes[adapter].name()).or_default() += 1;
+    for &node in chosen {
+        *count.entry(topology.nodes[node].name()).or_default() += 1;
     }
-    let name = |&adapter: &usize| {
-        let node = &topology.nodes[adapter];
+    let name = |&number: &usize| {
+        let node = &topology.nodes[number];
         match count[node.name()] {
             1 => node.name().to_owned(),
             _ => format!("{} ({})", node.name(), node.id),

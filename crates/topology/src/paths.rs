@@ -109,6 +109,7 @@ impl Forwarding {
             ports.insert((one, at_one), cable);
             ports.insert((other, at_other), cable);
         }
+        let home = |adapter: usize| (network.attached[adapter], network.attached_ports[adapter]);
         let tables: HashMap<u64, _> = routes.tables.iter().map(|t| (t.guid, t)).collect();
         let mut forwarding = Vec::with_capacity(network.switches.len());
         for (switch, &node) in network.switches.iter().enumerate() {
@@ -120,6 +121,7 @@ impl Forwarding {
                 return Err(RoutesError::NoTable(name, id));
             };
             let mut row = vec![Onward::Nowhere; network.adapters.len()];
+            let mut lids = vec![None; network.adapters.len()];
             for entry in &table.entries {
                 let known = entry.guid.and_then(|guid| by_guid.get(&guid));
                 let known = match (entry.guid, known) {
@@ -128,13 +130,20 @@ impl Forwarding {
                     (_, Some(known)) => Some(known),
                     _ => by_lid.get(&entry.lid),
                 };
-                let (Some(&to), Some(port)) = (known, entry.port) else {
+                let Some(&to) = known else {
                     continue;
                 };
-                row[to] = match ports.get(&(switch, port)) {
-                    Some(&cable) => Onward::Cable(cable),
-                    None if network.attached[to] == switch => Onward::Here,
-                    None => Onward::Elsewhere(port),
+                // With several LIDs of a port, programs send to the lowest.
+                let rank = (entry.guid.is_none(), entry.lid);
+                if lids[to].is_some_and(|earlier| earlier <= rank) {
+                    continue;
+                }
+                lids[to] = Some(rank);
+                row[to] = match entry.port.map(|port| (port, ports.get(&(switch, port)))) {
+                    None => Onward::Nowhere,
+                    Some((_, Some(&cable))) => Onward::Cable(cable),
+                    Some((port, None)) if (switch, port) == home(to) => Onward::Here,
+                    Some((port, None)) => Onward::Elsewhere(port),
                 };
             }
             forwarding.push(row);
@@ -192,11 +201,12 @@ impl Forwarding {
     fn path(&self, network: &Network, from: usize, to: usize) -> Result<Vec<usize>, Broken> {
         let mut at = from;
         let (mut passed, mut links) = (vec![from], Vec::new());
-        while at != network.attached[to] {
+        loop {
             let cable = match self.tables[at][to] {
+                Onward::Here => return Ok(links),
                 Onward::Cable(cable) => cable,
                 Onward::Elsewhere(port) => return Err(Broken::Elsewhere(at, port)),
-                Onward::Here | Onward::Nowhere => return Err(Broken::End(at)),
+                Onward::Nowhere => return Err(Broken::End(at)),
             };
             let (one, other) = network.cables[cable];
             let against = at != one;
@@ -207,7 +217,6 @@ impl Forwarding {
             }
             passed.push(at);
         }
-        Ok(links)
     }
 }
 
@@ -233,4 +242,68 @@ fn distances(neighbours: &[Vec<usize>], from: usize) -> Vec<usize> {
         }
     }
     distances
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{read, read_routes};
+
+    const TOPOLOGY: &str = r#"
+Switch 4 "S-1" # "one" base port 0 lid 1 lmc 0
+[1] "H-10"[1](10) # "a" lid 10 4xHDR
+[2] "H-11"[1](11) # "b" lid 12 4xHDR
+[3] "S-2"[3] # "two" lid 2 4xHDR
+
+Switch 4 "S-2" # "two" base port 0 lid 2 lmc 0
+[1] "H-12"[1](12) # "c" lid 14 4xHDR
+[3] "S-1"[3] # "one" lid 1 4xHDR
+"#;
+    const ONE: &str = "Unicast lids [0-20] of switch Lid 1 guid 0x1 ('one'):\n";
+    const TWO: &str = "Unicast lids [0-20] of switch Lid 2 guid 0x2 ('two'):\n0x000a 003\n\
+                       0x000c 003\n0x000e 001\n3 lids dumped\n";
+
+    /// Surveys the fabric with entries of the first switch.
+    fn survey(entries: &str) -> PathSurvey {
+        let topology = read(TOPOLOGY.as_bytes()).unwrap();
+        let network = Network::of(&topology, None).unwrap();
+        let text = format!("{ONE}{entries}9 lids dumped\n{TWO}");
+        let routes = read_routes(text.as_bytes()).unwrap();
+        let forwarding = Forwarding::of(&topology, &network, &routes).unwrap();
+        forwarding.survey(&network)
+    }
+
+    #[test]
+    fn every_pair_has_a_path() {
+        let survey = survey("0x000a 001\n0x000c 002\n0x000e 003\n");
+        assert_eq!((survey.pairs, survey.broken), (6, 0));
+        assert_eq!((survey.lengths, survey.load), (vec![2, 4], vec![2, 2]));
+    }
+
+    #[test]
+    fn a_switch_that_sends_its_adapters_packets_elsewhere_breaks_the_paths() {
+        // To the port of another adapter, over a cable, and nowhere.
+        for (port, why) in [
+            ("002", Broken::Elsewhere(0, 2)),
+            ("003", Broken::Cycle(vec![0, 1])),
+            ("255", Broken::End(0)),
+        ] {
+            let survey = survey(&format!("0x000a {port}\n0x000c 002\n0x000e 003\n"));
+            assert_eq!(survey.broken, 2, "{port}");
+            assert_eq!(survey.examples[0].2, why);
+        }
+    }
+
+    #[test]
+    fn the_lowest_lid_of_a_port_counts() {
+        let entries = |lowest: &str| {
+            format!(
+                "0x000b 002 : (Channel Adapter portguid 0x10: 'a')\n\
+                 0x000a {lowest} : (Channel Adapter portguid 0x10: 'a')\n\
+                 0x000c 002\n0x000e 003\n"
+            )
+        };
+        assert_eq!(survey(&entries("001")).broken, 0);
+        assert_eq!(survey(&entries("255")).broken, 2);
+    }
 }

@@ -508,6 +508,121 @@ fn files_of_ibsim_and_slurm_are_read() {
 }
 
 #[test]
+fn contradictions_of_slurms_files_are_named() {
+    let remarks = |text: &str| {
+        let topology = read(text.as_bytes()).unwrap();
+        let remarks = topology.remarks.into_iter();
+        let remarks = remarks.map(|remark| format!("{}: {}", remark.text, remark.examples[0]));
+        remarks.collect::<Vec<_>>()
+    };
+    let two = "SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n[3-4]\n";
+    let top = "SwitchName=t Switches=s[0-1]\n";
+    assert_eq!(
+        remarks(&format!("{two}{top}")),
+        ["nodes are below several switches: n3"]
+    );
+    assert_eq!(
+        remarks("SwitchName=s0 Nodes=n0,n1,n0\nSwitchName=t Switches=s0\n"),
+        ["names occur twice in a switch: n0"]
+    );
+    assert_eq!(
+        remarks(&format!(
+            "SwitchName=s0 Nodes=a\nSwitchName=s1 Nodes=b\n{top}SwitchName=u Switches=s0\n"
+        )),
+        ["switches are below several switches: s0"]
+    );
+    assert_eq!(
+        remarks("SwitchName=s0 Nodes=a\nSwitchName=s0 Nodes=b\n"),
+        ["nodes have several entries: s0"]
+    );
+    let error = |text: &str| read(text.as_bytes()).unwrap_err().to_string();
+    // A line that continues has the number of its first line.
+    let text = "SwitchName=s0 \\\n Nodes=a\n\nSwitchName=s1 \\\r\n Nodes=b[\n";
+    assert!(error(text).starts_with("line 4: "), "{}", error(text));
+    let text = "SwitchName=s0 \\\n Nodes=a\nSwitchName=s1\n";
+    assert!(error(text).starts_with("line 3: "), "{}", error(text));
+    for (text, reason) in [
+        (
+            "SwitchName=s0 Nodes=a\nSwitchName=t Switches=s0,t\n",
+            "below itself",
+        ),
+        (
+            "SwitchName=s0 Nodes=a\nSwitchName=t Nodes=s0\n",
+            "s0 is both",
+        ),
+        ("SwitchName=s0 Nodes=a\nSwitchName=a Nodes=b\n", "a is both"),
+    ] {
+        assert!(error(text).contains(reason), "{}", error(text));
+    }
+    let text = b"\xef\xbb\xbfSwitchName=s0 Nodes=a\n";
+    assert_eq!(read(text).unwrap().nodes.len(), 2);
+}
+
+#[test]
+fn loops_of_switches_are_refused_with_the_line() {
+    let line = |text: &str| match read(text.as_bytes()) {
+        Err(Error::Line { line, reason, .. }) if reason.contains("below itself") => Some(line),
+        Err(error) => panic!("{error}"),
+        Ok(_) => None,
+    };
+    let lines = |pairs: &[(usize, usize)]| -> String {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(upper, lower)| format!("SwitchName=s{upper} Switches=s{lower}\n"))
+            .collect()
+    };
+    assert_eq!(line(&lines(&[(0, 1), (1, 0)])), Some(2));
+    assert_eq!(line(&lines(&[(0, 1), (2, 0), (1, 2), (1, 3)])), Some(3));
+    // Switches above and below the loop; a switch of the loop is also below another one.
+    let pairs = [(7, 0), (0, 1), (1, 2), (2, 0), (7, 2), (2, 8), (8, 9)];
+    assert_eq!(line(&lines(&pairs)), Some(4));
+    // Two ways to a switch are not a loop.
+    assert_eq!(line(&lines(&[(0, 1), (0, 2), (1, 3), (2, 3)])), None);
+    // A long chain, from above and from below, and closed.
+    let mut chain: Vec<_> = (0..100_000).map(|at| (at, at + 1)).collect();
+    assert_eq!(line(&lines(&chain)), None);
+    chain.reverse();
+    assert_eq!(line(&lines(&chain)), None);
+    chain.push((100_000, 0));
+    assert_eq!(line(&lines(&chain)), Some(100_001));
+}
+
+proptest! {
+    /// Slow, obvious rule: a loop is there if a switch reaches itself.
+    #[test]
+    fn loops_are_those_of_the_closure(
+        pairs in prop::collection::vec((0usize..7, 0usize..7), 1..10)
+    ) {
+        let pairs: Vec<_> = pairs.into_iter().filter(|(upper, lower)| upper != lower).collect();
+        let mut reach = [[false; 7]; 7];
+        for (upper, lower) in &pairs {
+            reach[*upper][*lower] = true;
+        }
+        for via in 0..7 {
+            for from in 0..7 {
+                for to in 0..7 {
+                    reach[from][to] |= reach[from][via] && reach[via][to];
+                }
+            }
+        }
+        let has_loop = (0..7).any(|switch| reach[switch][switch]);
+        let text: String = std::iter::once("SwitchName=top Nodes=a\n".to_owned())
+            .chain(pairs.iter().map(|(upper, lower)| {
+                format!("SwitchName=s{upper} Switches=s{lower}\n")
+            }))
+            .collect();
+        match read(text.as_bytes()) {
+            Err(Error::Line { line, .. }) => {
+                prop_assert!(has_loop);
+                let (upper, lower) = pairs[line - 2];
+                prop_assert!(reach[lower][upper], "line {} is on no loop", line);
+            }
+            read => prop_assert_eq!(read.is_err(), has_loop),
+        }
+    }
+}
+
+#[test]
 fn contradictions_are_named() {
     let text = "Switch 4 \"S-1\"\n[1] \"H-2\"[1](3) # \"a\" lid 1 4xQDR\n\
                 [2] \"H-0x4\"[1] # \"b\" lid 1 1xSDR\n[3] \"S-redacted\"[1]\n\

@@ -274,7 +274,7 @@ mod tests {
 
     fn fabric() -> Fabric {
         let mut fabric = build(&small()).unwrap();
-        Manager::start(Manager::place(&fabric).unwrap(), &mut fabric);
+        Manager::start(Manager::place(&fabric).unwrap(), &mut fabric, Vec::new());
         fabric
     }
 

@@ -9,7 +9,7 @@ use rustix::net::{
     socket_with,
 };
 
-use crate::protocol::{Hello, SOCKET};
+use crate::protocol::{FaultMessage, Hello, SOCKET};
 
 /// Connects with the process that keeps the fabric in a directory. The connection is closed on
 /// exec.
@@ -22,11 +22,26 @@ pub fn connect(directory: &Path, hello: Hello) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     let address = SocketAddrUnix::new(directory.join(SOCKET))?;
     rustix::net::connect(&socket, &address)?;
-    send(&socket, &hello.bytes(), SendFlags::NOSIGNAL)?;
+    ask(&socket, &hello.bytes())?;
+    Ok(socket)
+}
+
+/// Has the process that keeps the fabric in a directory execute a fault.
+///
+/// # Errors
+///
+/// Fails if there is no such process, or it has no such port or link.
+pub fn request_fault(directory: &Path, hello: Hello, fault: FaultMessage) -> io::Result<()> {
+    ask(&connect(directory, hello)?, &fault.bytes())
+}
+
+/// Sends a message and awaits the errno that answers it.
+fn ask(socket: &OwnedFd, message: &[u8]) -> io::Result<()> {
+    send(socket, message, SendFlags::NOSIGNAL)?;
     let mut number = [0; 4];
-    let (length, _) = recv(&socket, &mut number, RecvFlags::empty())?;
+    let (length, _) = recv(socket, &mut number, RecvFlags::empty())?;
     match i32::from_ne_bytes(number) {
-        0 if length == number.len() => Ok(socket),
+        0 if length == number.len() => Ok(()),
         _ if length != number.len() => Err(io::ErrorKind::ConnectionReset.into()),
         number => Err(io::Error::from_raw_os_error(number)),
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use verbena_subnet::attribute::port_info::{self, capability};
 use verbena_subnet::mad::{Mad, SIZE, class, method};
-use verbena_subnet::{Delivery, End, Packet, Subnet};
+use verbena_subnet::{Delivery, End, Fault, Packet, Subnet};
 
 use crate::agents::{Agent, MOST_AGENTS};
 use crate::header::{Header, LONG, SHORT};
@@ -378,9 +378,15 @@ impl Files {
         }
     }
 
-    /// Changes the state of a link, and delivers the traps.
-    pub fn change_link(&mut self, end: End, physical: u64) {
-        let deliveries = self.subnet.change_link(end, physical);
+    /// Executes a fault, and delivers the traps.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an errno: ENODEV if there is no such port, or it has no link for a fault of
+    /// links.
+    pub fn fault(&mut self, end: End, fault: Fault) -> Result<(), i32> {
+        let deliveries = self.subnet.fault(end, fault).ok_or(ENODEV)?;
         self.deliver(deliveries);
+        Ok(())
     }
 }

@@ -4,6 +4,8 @@
 //! - [`protocol`]: messages between programs and the process.
 //! - [`Files`]: open device files: agents, transactions, timeouts. No I/O.
 //! - [`tree`]: the files of sysfs of a node.
+//! - [`mirror`]: a copy of them in a directory of the user.
+//! - [`faults`]: names and messages of faults by command.
 //! - `adapters`: adapters of programs: states of ports for them, their traffic for the counters.
 //! - [`Server`]: the process: sockets and timers around these.
 //!
@@ -13,8 +15,10 @@
 mod adapters;
 mod agents;
 mod client;
+pub mod faults;
 mod files;
 mod header;
+pub mod mirror;
 mod pending;
 mod rmpp;
 mod server;
@@ -22,7 +26,7 @@ mod server;
 mod tests;
 pub mod tree;
 
-pub use client::connect;
+pub use client::{connect, request_fault};
 pub use files::{FileId, Files, Output};
 pub use server::{Server, ServerError};
 pub use verbena_fabric_protocol as protocol;

@@ -22,9 +22,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verbena_subnet::mad::{Mad, SIZE};
 
 use crate::adapters::Adapters;
+use crate::faults;
 use crate::files::{FileId, Files};
-use crate::protocol::errno::{EAGAIN, ENODEV};
-use crate::protocol::{Call, Hello, Purpose, SOCKET};
+use crate::protocol::errno::{EAGAIN, EINVAL, ENODEV};
+use crate::protocol::{Call, FaultMessage, Hello, Purpose, SOCKET};
 use crate::tree::Tree;
 
 /// Wanted size of a socket's buffer; the kernel limits it (net.core.wmem_max).
@@ -84,6 +85,8 @@ pub struct Server {
     adapters: Adapters,
     connections: BTreeMap<FileId, Connection>,
     trees: BTreeMap<u32, Tree>,
+    /// Nodes of the connections for faults.
+    faulted: BTreeMap<FileId, u32>,
     last: FileId,
     had_users: bool,
     /// Given up for a moment to refuse a connection where descriptors have run out.
@@ -123,6 +126,7 @@ impl Server {
             adapters: Adapters::default(),
             connections: BTreeMap::new(),
             trees: BTreeMap::new(),
+            faulted: BTreeMap::new(),
             last: LISTENER,
             had_users: false,
             spare: spare(),
@@ -250,6 +254,7 @@ impl Server {
             (None, file) => self.hello(id, message, file),
             (Some(_), Some(reply)) => self.call(id, message, &reply),
             (Some(Purpose::Adapter), None) => self.adapters.acknowledged(id, message),
+            (Some(Purpose::Fault), None) => self.fault(id, message),
             (Some(Purpose::Datagrams), None) => {
                 if self.files.needs_counts(id, message) {
                     self.adapters.charge(&mut self.files.subnet.fabric);
@@ -272,6 +277,10 @@ impl Server {
             Purpose::Datagrams => self.files.open(id, hello.node, hello.index),
             Purpose::Manager => self.files.open_manager(id, hello.node, hello.index),
             Purpose::Refresh => self.refresh(hello.node),
+            Purpose::Fault => {
+                self.faulted.insert(id, hello.node);
+                Ok(())
+            }
             Purpose::User => self.refresh(hello.node).inspect(|()| self.had_users = true),
             Purpose::Adapter => {
                 let fabric = &self.files.subnet.fabric;
@@ -326,6 +335,22 @@ impl Server {
         // A program that has ended needs no answer.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = sendmsg(reply, &parts, &mut SendAncillaryBuffer::default(), flags);
+    }
+
+    /// Executes a fault, and answers with an errno.
+    fn fault(&mut self, id: FileId, message: &[u8]) {
+        // Traffic so far took the links as they were.
+        self.adapters.charge(&mut self.files.subnet.fabric);
+        let node = self.faulted.get(&id).copied().unwrap_or(u32::MAX);
+        let fault = FaultMessage::of(message).and_then(|message| faults::of(message, node));
+        let done = fault.ok_or(EINVAL);
+        let done = done.and_then(|(end, fault)| self.files.fault(end, fault));
+        let number = done.err().unwrap_or(0);
+        if let Some(connection) = self.connections.get(&id)
+            && answer(connection, number).is_err()
+        {
+            self.close(id);
+        }
     }
 
     /// Updates the files of a node.
@@ -409,6 +434,7 @@ impl Server {
 
     fn close(&mut self, id: FileId) {
         let closed = self.connections.remove(&id);
+        self.faulted.remove(&id);
         self.files.close(id);
         self.adapters.close(id, &mut self.files.subnet.fabric);
         if closed.is_some_and(|connection| connection.purpose == Some(Purpose::Manager)) {

@@ -19,7 +19,7 @@ const OTHER: u32 = 2;
 fn files() -> Files {
     let mut fabric = build(&small()).unwrap();
     let place = Manager::place(&fabric).unwrap();
-    let manager = Manager::start(place, &mut fabric);
+    let manager = Manager::start(place, &mut fabric, Vec::new());
     Files::new(Subnet::new(fabric, Some(manager)))
 }
 

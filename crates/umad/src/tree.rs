@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use verbena_fabric_protocol::rate::Rate;
@@ -12,6 +12,8 @@ use verbena_subnet::attribute::counters::Counter;
 use verbena_subnet::attribute::port_info;
 use verbena_subnet::{Kind, Node, Port};
 
+/// Names of the classes of devices that a node has.
+pub const CLASSES: [&str; 2] = ["infiniband", "infiniband_mad"];
 /// Name of the device: that of the software adapter.
 pub const DEVICE: &str = "verbena0";
 /// Version of the interface that libibumad expects.
@@ -21,11 +23,28 @@ const P_KEYS: u16 = 128;
 /// Device number of the first issm.
 const FIRST_ISSM: u32 = 64;
 
-/// The files of a node's tree, with their content as last written.
+/// Files with their content, by path below a directory.
+pub type Entries = BTreeMap<String, String>;
+
+/// The files of a tree, with their content as last written.
 #[derive(Debug, Default)]
 pub struct Tree {
     root: PathBuf,
-    written: BTreeMap<String, String>,
+    written: Entries,
+}
+
+/// Writes a new file in the place of any other; never through a link.
+///
+/// # Errors
+///
+/// Fails if the old one cannot be removed, or the new one cannot be written.
+pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::File::create_new(path)?;
+    file.write_all(text.as_bytes())
 }
 
 impl Tree {
@@ -37,7 +56,7 @@ impl Tree {
         }
     }
 
-    /// Writes the files that have changed.
+    /// Writes the files of a node that have changed.
     ///
     /// # Errors
     ///
@@ -47,6 +66,15 @@ impl Tree {
         if self.written.is_empty() {
             self.make_nodes(&new)?;
         }
+        self.write(new)
+    }
+
+    /// Writes the files that have changed, and removes those that are not among the new ones.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be written.
+    pub fn write(&mut self, new: Entries) -> io::Result<()> {
         for (path, text) in &new {
             let known = self.written.get(path);
             if known == Some(text) {
@@ -59,8 +87,8 @@ impl Tree {
                 fs::create_dir_all(directory)?;
             }
             // Replaced whole, since programs read it meanwhile.
-            let scratch = self.root.join("scratch");
-            fs::write(&scratch, text)?;
+            let scratch = self.root.join(".scratch");
+            write_new(&scratch, text)?;
             fs::rename(&scratch, &file)?;
         }
         for path in self.written.keys().filter(|path| !new.contains_key(*path)) {
@@ -69,11 +97,21 @@ impl Tree {
         self.written = new;
         Ok(())
     }
-}
 
-impl Tree {
+    /// Returns whether all files are there.
+    pub fn is_complete(&self) -> bool {
+        self.written
+            .keys()
+            .all(|path| self.root.join(path).exists())
+    }
+
+    /// Continues in another directory, to which the files were moved.
+    pub fn moved(&mut self, root: &Path) {
+        self.root = root.to_owned();
+    }
+
     /// Makes the device nodes: links to a file that may be opened, as the shim opens the real ones.
-    fn make_nodes(&self, files: &BTreeMap<String, String>) -> io::Result<()> {
+    fn make_nodes(&self, files: &Entries) -> io::Result<()> {
         let directory = self.root.join("dev/infiniband");
         fs::create_dir_all(&directory)?;
         let own = files.keys().filter_map(|path| {
@@ -92,7 +130,7 @@ impl Tree {
 }
 
 /// Returns the files of a node, by path below `/sys` or, for device nodes, below `/`.
-pub fn entries(node: &Node) -> BTreeMap<String, String> {
+pub fn entries(node: &Node) -> Entries {
     let mut all = BTreeMap::new();
     let mut add = |path: String, text: String| {
         all.insert(path, format!("{text}\n"));
@@ -184,7 +222,7 @@ fn of_port(port: &Port) -> Vec<(String, String)> {
 }
 
 /// Files of `counters`.
-const COUNTERS: [(&str, Counter); 21] = [
+pub(crate) const COUNTERS: [(&str, Counter); 21] = [
     ("VL15_dropped", Counter::Vl15Dropped),
     ("excessive_buffer_overrun_errors", Counter::BufferOverruns),
     ("link_downed", Counter::LinkDowned),

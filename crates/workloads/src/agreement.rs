@@ -150,6 +150,10 @@ pub async fn attempt<F: Fabric, T>(
         context.emit(failure(context, parameters, reason, true));
         return Ok(None);
     }
+    if context.options.lists_points {
+        context.emit(failure(context, parameters, String::new(), false));
+        return Ok(None);
+    }
     // An interruption detected by one process ends the point for all.
     let outcome = match point.await {
         Ok(_) if context.fabric.stopping() => Err(Stop::Mine(Error::Interrupted)),

@@ -74,6 +74,9 @@ pub struct RateBudget {
     pub least: u64,
     /// Maximum number of messages per block.
     pub most: u64,
+    /// Whether blocks are lengthened only if the overlap of the processes may then suffice: where
+    /// results do not vary, it is known from two lengths.
+    pub extrapolates: bool,
 }
 
 impl RateBudget {
@@ -83,6 +86,7 @@ impl RateBudget {
             blocks: 7,
             least: 1,
             most: 50_000_000,
+            extrapolates: false,
         }
     }
 }
@@ -151,6 +155,7 @@ impl Budget {
                 blocks: 1,
                 least: 48,
                 most: 1000,
+                extrapolates: true,
             },
             sweep: Sweep::Coarse,
         }
@@ -187,6 +192,8 @@ pub struct Options {
     pub paces: Paces,
     /// Cores of the node, where processes are real; `None` in virtual time.
     pub cores: Option<usize>,
+    /// Whether points are listed instead of measured: each is a failure without a reason.
+    pub lists_points: bool,
 }
 
 impl Options {
@@ -317,6 +324,7 @@ impl<F: Fabric> Context<'_, F> {
             metrics,
             pairs,
             conduct,
+            hot_ports: Vec::new(),
             warnings,
         })));
     }

@@ -12,9 +12,10 @@ use std::time::Duration;
 use verbena_fabric::model::{Fidelity, Job, Machine, ModelProcess, Traced, run_audited, run_job};
 use verbena_fabric::{Error, Fabric, Result};
 use verbena_measure::bound::Bound;
-use verbena_measure::result::{Metric, Point};
+use verbena_measure::result::{HotPort, Metric, Parameters, Point};
 use verbena_model::audit::Audit;
-use verbena_model::traffic::Traffic;
+use verbena_model::kernel::Time;
+use verbena_model::traffic::{self, Traffic};
 
 /// Default number of processes of a pattern.
 const PATTERN: usize = 4;
@@ -118,6 +119,15 @@ impl Modelled {
         Ok(job)
     }
 
+    /// Returns the time budget. Congestion control changes rates over long times, so that the
+    /// figures of blocks depend on their length.
+    fn budget(&self) -> Budget {
+        let mut budget = self.budget;
+        let system = self.machine.system();
+        budget.rates.extrapolates &= system.is_none_or(|system| system.congestion.is_none());
+        budget
+    }
+
     /// Returns the number of pairs with a core for each process.
     fn pairs(&self) -> usize {
         match self.machine.nodes() {
@@ -134,7 +144,7 @@ impl Modelled {
     pub fn trace(&self) -> Result<Vec<(Point, Traced)>> {
         let traced = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (traced.clone(), self.options.clone());
-        let (benchmark, budget) = (self.benchmark.name, self.budget);
+        let (benchmark, budget) = (self.benchmark.name, self.budget());
         let ended = run_job(&self.known_job()?, async move |process| {
             process.record();
             let emit = |record| {
@@ -184,6 +194,30 @@ impl Modelled {
         Ok((ran, audit))
     }
 
+    /// Returns the parameters of the points that it would compute, in order, as far as they do not
+    /// depend on results of others.
+    ///
+    /// # Errors
+    ///
+    /// The model does not support the job.
+    pub fn points(&self) -> Result<Vec<Parameters>> {
+        let listing = Modelled {
+            options: Options {
+                lists_points: true,
+                ..self.options.clone()
+            },
+            stop: Arc::default(),
+            ..self.clone()
+        };
+        let records = listing.run()?.records.into_iter();
+        Ok(records
+            .filter_map(|record| match record {
+                Record::Failure(one) if one.reason.is_empty() => Some(one.parameters),
+                _ => None,
+            })
+            .collect())
+    }
+
     /// Runs it, passes each record to `pass_on` at once, and returns the virtual time and an audit
     /// of the system's traffic.
     ///
@@ -192,7 +226,7 @@ impl Modelled {
     /// The model does not support the job, or the run ends early.
     pub fn passed_on(&self, pass_on: Rc<dyn Fn(Record)>) -> Result<(Duration, Audit)> {
         let options = self.options.clone();
-        let (benchmark, budget) = (self.benchmark.name, self.budget);
+        let (benchmark, budget) = (self.benchmark.name, self.budget());
         let is_pattern = matches!(self.benchmark.processes, Processes::AtLeast(_));
         let (ended, audit) = run_audited(&self.known_job()?, async move |process| {
             let earlier = RefCell::new(process.traffic());
@@ -202,7 +236,9 @@ impl Modelled {
                 if let (true, Record::Point(point)) = (is_pattern, &mut record)
                     && let Some((now, before)) = now.zip(before)
                 {
-                    bound(point, &process, &now.since(&before));
+                    let traffic = now.since(&before);
+                    bound(point, &process, &traffic);
+                    point.hot_ports = hot_ports(&process.hot_ports(&traffic));
                 }
                 pass_on(record);
             };
@@ -222,6 +258,21 @@ impl Modelled {
         let picoseconds = ended.into_iter().max().unwrap_or(0);
         Ok((Duration::from_nanos(picoseconds / 1000), audit))
     }
+}
+
+/// Returns ports of a modelled fabric with shares of the time.
+pub fn hot_ports(ports: &[traffic::HotPort]) -> Vec<HotPort> {
+    let ports = ports.iter().map(|one| {
+        let share = |time: Time| time.nanos() / one.span.nanos().max(f64::MIN_POSITIVE);
+        HotPort {
+            port: one.port.clone(),
+            to: one.to.clone(),
+            sending: share(one.carried),
+            waiting: share(one.stalled),
+            xmit_wait: one.stalled.nanos(),
+        }
+    });
+    ports.collect()
 }
 
 /// Bounds the bandwidth of all processes together by the link or bus that needed most time for a

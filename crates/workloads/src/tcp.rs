@@ -201,7 +201,10 @@ impl Connection {
             let written = sender.join().expect("a sender does not panic");
             read.and(written)
         })
-        .map_err(failed)
+        .map_err(failed)?;
+        // Messages are complete when the peer has them, and not when the kernel has taken them.
+        writer.write_all(&[0]).map_err(failed)?;
+        reader.read_exact(&mut [0]).map_err(failed)
     }
 }
 

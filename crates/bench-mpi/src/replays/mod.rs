@@ -2,6 +2,7 @@
 //! JSON, text and a page.
 
 mod comparison;
+mod effort;
 pub mod interval;
 pub mod recorded;
 pub mod schedule;
@@ -13,6 +14,7 @@ use crate::Failure;
 use verbena_bench::Failure as BenchFailure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_calibrate::distinguished::anchored_beside_blind;
+use verbena_measure::result::HotPort;
 use verbena_model::component::fabric;
 use verbena_model::profile::System;
 use verbena_model::traffic::Bottleneck;
@@ -117,6 +119,20 @@ fn busiest(bottleneck: Option<&Bottleneck>, all: f64) -> Option<String> {
             one.what
         )
     })
+}
+
+/// Returns a line for each of the hottest ports.
+fn hot_lines(ports: &[HotPort]) -> String {
+    let lines = ports.iter().map(|port| format!("  hot port: {port}\n"));
+    lines.collect()
+}
+
+/// Returns the notes on the hottest ports of a system for a page.
+fn hot_notes(system: &str, ports: &[HotPort]) -> Vec<String> {
+    let notes = ports
+        .iter()
+        .map(|port| format!("hot port on {system}: {port}"));
+    notes.collect()
 }
 
 /// Returns the failure for wrong input.

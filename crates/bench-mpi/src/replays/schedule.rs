@@ -8,16 +8,18 @@ use serde::Serialize;
 use super::comparison::{Comparable, Compared, ToldVerdict, against_first, notes, verdicts};
 use super::interval::{self, ASSUMED, Judge, Parts, ToldInterval};
 use super::summary::{self, OnModel};
-use super::{Setup, busiest, check_nodes, input};
+use super::{Setup, busiest, check_nodes, effort, hot_lines, hot_notes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
+use verbena_measure::result::HotPort;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
 use verbena_replay::goal::{
     Ends as Outcome, Failure as Refusal, Schedule, is_msccl, least, run as replay,
 };
 use verbena_report::html::{Application, Assumptions, OnSystem, application};
+use verbena_workloads::modelled::hot_ports;
 
 pub use super::comparison::judge;
 
@@ -47,6 +49,9 @@ pub struct PrintedPoint {
     chain: ToldChain,
     /// The largest part of the critical path, and the busiest link, in words.
     limit: String,
+    /// The hottest ports of a fabric that exists.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hot_ports: Vec<HotPort>,
     /// End of each rank.
     ends: Vec<f64>,
     /// Anchors of the model, and how well it fits them.
@@ -106,10 +111,14 @@ pub fn replay_on(
     check_nodes(nodes, schedule.ranks)?;
     let nodes = nodes.unwrap_or(schedule.ranks);
     let system = model.system()?;
-    let outcome = replay(system, schedule, nodes, model.fidelity);
-    let outcome = outcome.map_err(|failure| match failure {
-        Refusal::Schedule(fault) => within(file, &fault),
-        Refusal::System(reason) => input(reason),
+    let cost = effort::of_schedule((system, model.fidelity), schedule, nodes);
+    let what = format!("{} on {}", file.display(), model.name());
+    let outcome = effort::announced(&what, cost, || {
+        let outcome = replay(system, schedule, nodes, model.fidelity);
+        outcome.map_err(|failure| match failure {
+            Refusal::Schedule(fault) => within(file, &fault),
+            Refusal::System(reason) => input(reason),
+        })
     })?;
     let mut told = told(model, Setup::of(system, nodes), schedule, nodes, &outcome);
     let judge = Judge::of(model, profiles, schedule.sent())?;
@@ -173,6 +182,7 @@ fn told(
             messages: all - computing,
         },
         limit: String::new(),
+        hot_ports: hot_ports(&outcome.hot_ports),
         ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
         anchors: model.remarks.clone(),
     }
@@ -228,6 +238,10 @@ pub fn page(
         verdict,
         limit: told.limit.clone(),
     });
+    let hot = all
+        .iter()
+        .flat_map(|Replayed { told, .. }| hot_notes(&told.system, &told.hot_ports));
+    let hot: Vec<String> = hot.collect();
     let page = all.first().map(|Replayed { told, .. }| Application {
         name: format!(
             "{}, {} ranks on {} nodes",
@@ -243,7 +257,7 @@ pub fn page(
             unit::size(told.bytes as f64)
         ),
         on: on.collect(),
-        notes: [&notes(&compared)[..], differences].concat(),
+        notes: [&notes(&compared)[..], &hot, differences].concat(),
     });
     application(command, page.as_slice(), assumptions, None)
 }
@@ -293,6 +307,7 @@ impl PrintedPoint {
             unit::time(self.chain.messages)
         );
         out += &format!("  limit: {}\n", self.limit);
+        out += &hot_lines(&self.hot_ports);
         out
     }
 }

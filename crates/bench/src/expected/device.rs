@@ -10,7 +10,7 @@ const VENDORS: [&str; 2] = ["0x02c9", "0x15b3"];
 const PARTS: [(u32, &str); 18] = [
     (0x5a44, "infinihost"),
     (0x6278, "infinihost3-mem"),
-    (0x6282, "infinihost3-mem"),
+    (0x6282, "infinihost3-memfree"),
     (0x6274, "infinihost3-memfree"),
     (0x634a, "connectx"),
     (0x6732, "connectx"),
@@ -179,6 +179,22 @@ mod tests {
         assert!(failed("0x02c9:23108", "8 Gb/s, 4 lanes").contains("infinihost-xeon"));
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
         assert!(system(&library, "software", &BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn each_adapter_s_own_part_is_known() {
+        let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+        for name in library.systems() {
+            let adapter = &library.system_names(name).expect("sound").adapter;
+            let system = library.system(name).expect("sound");
+            let device = system
+                .adapter
+                .device
+                .as_ref()
+                .expect("shipped adapters have one");
+            let known = PARTS.iter().find(|(part, _)| *part == device.part);
+            assert_eq!(known.map(|(_, adapter)| *adapter), Some(adapter.as_str()));
+        }
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl Bench<'_> {
                 validated: true,
                 ..Conduct::default()
             },
+            hot_ports: Vec::new(),
             warnings,
         })
     }

@@ -47,6 +47,7 @@ fn point(system: &System, service: &FileService, count: usize) -> Point {
         ],
         pairs: Vec::new(),
         conduct: Conduct::default(),
+        hot_ports: Vec::new(),
         warnings: Vec::new(),
     }
 }

@@ -95,6 +95,7 @@ fn run(
                 blocks: 1,
                 least: messages,
                 most: messages,
+                extrapolates: false,
             },
             ..Budget::virtual_time()
         },

@@ -99,6 +99,7 @@ mod tests {
             metrics,
             pairs: Vec::new(),
             conduct: Conduct::default(),
+            hot_ports: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -99,6 +99,7 @@ fn budget(effort: Effort) -> Budget {
                 blocks: 1,
                 least: 16,
                 most: 1000,
+                extrapolates: false,
             },
             ..usual
         },

@@ -74,6 +74,26 @@ pub enum Stopped {
     Store(#[from] StoreError),
 }
 
+impl Study {
+    /// Returns the points of a part, with their numbers, that have no results yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError`] if results cannot be read.
+    pub fn missing(
+        &self,
+        store: &Store,
+        part: Part,
+    ) -> Result<Vec<(usize, StudyPoint)>, StoreError> {
+        let known: BTreeSet<usize> = store.load()?.iter().map(|done| done.number).collect();
+        Ok(self
+            .points()
+            .enumerate()
+            .filter(|(number, _)| part.has(*number) && !known.contains(number))
+            .collect())
+    }
+}
+
 /// Computes the missing points of a part of the study on `threads` threads. After each point calls
 /// `told` with the numbers of finished points and of points to compute.
 ///
@@ -88,12 +108,7 @@ pub fn run(
     threads: usize,
     told: &(impl Fn(usize, usize) + Sync),
 ) -> Result<(), Stopped> {
-    let known: BTreeSet<usize> = store.load()?.iter().map(|done| done.number).collect();
-    let missing: Vec<(usize, StudyPoint)> = study
-        .points()
-        .enumerate()
-        .filter(|(number, _)| part.has(*number) && !known.contains(number))
-        .collect();
+    let missing = study.missing(store, part)?;
     let file = Mutex::new(store.append_to(part)?);
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let stopped: Mutex<Option<Stopped>> = Mutex::new(None);

@@ -4,12 +4,16 @@ use super::suite;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use verbena_measure::memory::{available, shortage};
 use verbena_model::adapter::Fidelity;
 use verbena_model::component::check_joins;
 use verbena_model::profile::{Error, Library, Overrides, System};
 use verbena_reproduce::application::halo_run;
 use verbena_reproduce::bench::{Latency, Operation, latency};
-use verbena_reproduce::mpi_benchmarks::Measure;
+use verbena_reproduce::effort::Effort;
+use verbena_reproduce::mpi_benchmarks::{ALL, Measure, WORD};
+use verbena_reproduce::mpi_effort::effort;
+use verbena_reproduce::pattern_effort::PROCESS;
 
 /// A driver of the models' own, for benchmarks that the suite does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +37,9 @@ pub(super) fn largest(parameter: &str) -> u64 {
     match parameter {
         "size" => 1 << 30,
         "tile" => 1 << 26,
-        "pairs" | "processes" => 512,
+        "pairs" => 512,
+        // Limited by memory.
+        "processes" | "ranks" | "nodes" => 1 << 20,
         _ => 65_536,
     }
 }
@@ -180,6 +186,19 @@ pub struct StudyPoint {
     pub(super) profile: BTreeMap<String, f64>,
 }
 
+impl fmt::Display for StudyPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.benchmark, self.system)?;
+        for (name, setting) in &self.parameters {
+            write!(f, ", {name} {setting}")?;
+        }
+        for (path, value) in &self.profile {
+            write!(f, ", {path} {value}")?;
+        }
+        Ok(())
+    }
+}
+
 impl StudyPoint {
     /// Runs the point and returns its figures, the headline first.
     ///
@@ -196,6 +215,14 @@ impl StudyPoint {
             });
         let (name, fidelity) = at_fidelity(&self.system);
         let system = library.with(&overrides)?.system(name)?;
+        let effort = self.effort_on((&system, fidelity)).unwrap_or_default();
+        let shortage = available().and_then(|available| shortage(effort.memory, available));
+        if let Some(reason) = shortage {
+            return Err(PointError::Benchmark(format!(
+                "{}: {reason}",
+                self.benchmark
+            )));
+        }
         let driver = DRIVERS.iter().find(|(name, _, _)| *name == self.benchmark);
         match driver {
             Some((_, driver, defaults)) => {
@@ -206,19 +233,63 @@ impl StudyPoint {
         }
     }
 
+    /// Estimates the effort of the point; `None` if it is small or its system is not in the
+    /// library.
+    pub fn effort(&self, library: &Library) -> Option<Effort> {
+        let (name, fidelity) = at_fidelity(&self.system);
+        let system = library.system(name).ok()?;
+        self.effort_on((&system, fidelity))
+    }
+
+    fn effort_on(&self, (system, fidelity): (&System, Fidelity)) -> Option<Effort> {
+        let driver = DRIVERS.iter().find(|(name, _, _)| *name == self.benchmark);
+        let Some((_, driver, defaults)) = driver else {
+            let Some(Setting::Count(processes)) = self.parameters.get("processes") else {
+                return None;
+            };
+            let size = self.given("size", &[]);
+            return Some(Effort {
+                nodes: *processes,
+                memory: (PROCESS + size) * processes,
+                ..Effort::default()
+            });
+        };
+        let given = |name| self.given(name, defaults);
+        let (measure, ranks, nodes) = match driver {
+            Driver::InlineWrites => return None,
+            Driver::Messages(measure) => (*measure, given("ranks").max(2), system.nodes.max(2)),
+            Driver::Halo => (Measure::Halo, given("ranks"), given("nodes")),
+        };
+        let bytes = match driver {
+            Driver::Halo => given("tile").saturating_mul(WORD),
+            _ => given("size"),
+        };
+        let entry = ALL.iter().find(|entry| entry.measure == measure)?;
+        let system = System {
+            nodes,
+            ..system.clone()
+        };
+        Some(effort(entry, (&system, fidelity), (ranks as usize, bytes)))
+    }
+
+    /// Returns a parameter, or its default.
+    fn given(&self, name: &str, defaults: &[(&str, u64)]) -> u64 {
+        match self.parameters.get(name) {
+            Some(Setting::Count(count)) => *count,
+            _ => {
+                let default = defaults.iter().find(|(known, _)| *known == name);
+                default.map_or(1, |(_, value)| *value)
+            }
+        }
+    }
+
     fn drive(
         &self,
         driver: Driver,
         defaults: &[(&str, u64)],
         (system, fidelity): (&System, Fidelity),
     ) -> Result<StudyFigure, PointError> {
-        let given = |name: &str| match self.parameters.get(name) {
-            Some(Setting::Count(count)) => *count,
-            _ => {
-                let default = defaults.iter().find(|(known, _)| *known == name);
-                default.map_or(1, |(_, value)| *value)
-            }
-        };
+        let given = |name: &str| self.given(name, defaults);
         let (value, unit, metric) = match driver {
             Driver::InlineWrites => {
                 let bench = Latency::of(Operation::inline_write(given("size")));

@@ -118,6 +118,7 @@ mod tests {
             metrics: vec![metric],
             pairs: Vec::new(),
             conduct: Conduct::default(),
+            hot_ports: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 //! directory.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::command::report::Computed;
 use crate::exit::Exit;
@@ -13,6 +14,7 @@ use crate::summary;
 use verbena_bench::job::Job;
 use verbena_bench::service;
 use verbena_bench::target::Target;
+use verbena_bench::time_budget;
 use verbena_bench_mpi::named;
 use verbena_fabric::model::Fidelity;
 use verbena_report::combined::Combined;
@@ -31,6 +33,12 @@ pub struct Arguments {
     #[command(flatten)]
     options: MeasureArguments,
 
+    /// End after TIME (30s, 10m, 1.5h) with the points that are complete
+    ///
+    /// For models, all together. Points that are missing are named, and the exit code is 124.
+    #[arg(long, value_name = "TIME", value_parser = time_budget::parse, conflicts_with = "minutes")]
+    budget: Option<Duration>,
+
     /// Print one JSON object instead of a table, at the end
     #[arg(long)]
     json: bool,
@@ -42,6 +50,8 @@ pub struct Arguments {
     out: Option<PathBuf>,
 }
 
+const NO_MODEL: &str = "--budget is for models; --minutes limits the launches on an adapter";
+
 /// Runs the benchmarks.
 ///
 /// # Errors
@@ -51,11 +61,16 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     arguments.options.check()?;
     arguments.options.check_profiles()?;
+    let is_model = |target: &Target| matches!(target, Target::Model { .. });
+    if arguments.budget.is_some() && !arguments.options.targets.iter().all(is_model) {
+        return Err(Failure::Input(NO_MODEL.to_owned()));
+    }
     let benchmarks = named(&arguments.names)?;
     let options = arguments.options.options()?;
     if !arguments.json {
         advise(&arguments.options.targets, &benchmarks, options.processes);
     }
+    time_budget::begin(arguments.budget);
     let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
         &options,
@@ -69,7 +84,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let text = "nothing was measured: these options exclude every point of the benchmarks";
         return Err(Failure::Input(text.to_owned()));
     }
-    if interrupt::is_wanted() {
+    if interrupt::is_wanted() || runs.iter().any(is_stopped) {
         return interrupted(&arguments, &runs);
     }
     if let Some(predicted) = service::predict_beside(&runs)? {
@@ -127,7 +142,7 @@ fn faster(
     ))
 }
 
-/// Reports the results measured before an interrupt.
+/// Reports the results measured before an interrupt or a time limit.
 fn interrupted(arguments: &Arguments, runs: &[Loaded]) -> Result<Exit, Failure> {
     if arguments.json && !runs.is_empty() {
         print_json(runs);
@@ -135,8 +150,8 @@ fn interrupted(arguments: &Arguments, runs: &[Loaded]) -> Result<Exit, Failure> 
     conclude(arguments.out.as_deref(), runs)
 }
 
-/// Writes the report of the points measured before an interrupt and prints its path. In a job, only
-/// the first process has runs, and it reports for all.
+/// Writes the report of the points measured before an interrupt or a time limit and prints its
+/// path. In a job, only the first process has runs, and it reports for all.
 ///
 /// # Errors
 ///
@@ -169,6 +184,12 @@ pub fn conclude(out: Option<&Path>, runs: &[Loaded]) -> Result<Exit, Failure> {
     Ok(interrupt::exit())
 }
 
+/// Returns whether a time limit ended a run.
+fn is_stopped(run: &Loaded) -> bool {
+    let end = run.end.as_ref();
+    end.is_some_and(|end| end.outcome == "stopped")
+}
+
 /// Returns whether a run completed without anything to do.
 fn nothing(run: &Loaded) -> bool {
     let complete = run
@@ -198,6 +219,8 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
     };
     if runs.iter().any(interrupted) {
         interrupt::exit()
+    } else if runs.iter().any(is_stopped) {
+        Exit::OutOfTime
     } else if runs.iter().any(bad) || measured_nothing(runs) {
         Exit::NegativeResult
     } else {

@@ -30,6 +30,7 @@ mod replay;
 pub(crate) mod report;
 mod reproduce;
 mod run;
+mod sensitivity;
 mod sweep;
 mod trace;
 
@@ -80,7 +81,7 @@ pub enum Command {
     Faults(faults::Arguments),
     /// Break the time of an operation down in a model
     Explain(explain::Arguments),
-    /// Show the topology of an InfiniBand fabric
+    /// Run commands on a fabric of switches and hosts, or show a topology
     Fabric(fabric::Arguments),
     /// Show help on a command or on the environment
     Help(help::Arguments),
@@ -92,9 +93,10 @@ pub enum Command {
     Info(info::Arguments),
     /// Run a command with an IP interface on the adapter
     ///
-    /// The command runs in a user and a network namespace with an interface `ib0`, which carries IP
-    /// over InfiniBand (RFC 4391) to the interfaces of other `verbena ipoib` commands. Needs no
-    /// privilege, but user namespaces and /dev/net/tun.
+    /// The command runs in a network namespace with an interface `ib0`, which carries IP over
+    /// InfiniBand (RFC 4391) to the interfaces of other `verbena ipoib` commands; it also runs in a
+    /// user namespace, unless it is root's. Needs no privilege, but user namespaces and
+    /// /dev/net/tun.
     Ipoib(ipoib::Arguments),
     /// Make the namespace of `ipoib` and become its command
     #[command(hide = true, name = "__ipoib-enter")]
@@ -134,6 +136,12 @@ pub enum Command {
     ServiceClient,
     /// Run a command on the software adapter
     Run(run::Arguments),
+    /// Measure how a program depends on latency, overhead, gap and rate
+    ///
+    /// Runs a command on an emulated adapter (`verbena run --as`) with several values of one
+    /// parameter of LogGP at a time. Prints the time of the command at each, or a number that it
+    /// prints, and at which value that changes by 1 % and 5 %.
+    Sensitivity(sensitivity::Arguments),
     /// Compute a parameter study on the models
     Sweep(sweep::Arguments),
     /// Run a command and print its verbs calls
@@ -183,6 +191,7 @@ impl Command {
             Command::Report(arguments) => report::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Run(arguments) => run::run(arguments),
+            Command::Sensitivity(arguments) => sensitivity::run(arguments),
             Command::Sweep(arguments) => sweep::run(arguments),
             Command::Trace(arguments) => trace::run(arguments),
             Command::ServiceClient => {

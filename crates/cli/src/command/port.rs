@@ -2,10 +2,12 @@
 //! this user's processes on it.
 
 use verbena_hca_net::device::Device;
+use verbena_hca_net::identity::NAME;
 use verbena_hca_net::link;
 use verbena_hca_net::port_switch;
 use verbena_hca_os::errno::{Errno, Result as Answer};
 use verbena_hca_shm::registry;
+use verbena_model::profile::{Library, Overrides};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -15,6 +17,9 @@ use crate::output::outln;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Device whose port it is, such as verbena0
+    ///
+    /// The first device of a program that runs `--as` another adapter is both verbena0 here and,
+    /// for example, mlx5_0.
     device: String,
 
     /// State to bring the port to
@@ -87,10 +92,48 @@ fn said(answer: Answer<()>) -> Result<(), String> {
     }
 }
 
+/// Returns the index of a device with a name of the software adapter or of an adapter that it
+/// emulates.
 fn index(name: &str) -> Option<u8> {
-    let digits = name.strip_prefix(verbena_hca_net::device::NAME)?;
+    let digits = name.rsplit(|one: char| !one.is_ascii_digit()).next()?;
+    let prefix = name.strip_suffix(digits)?;
+    if prefix != NAME && !emulated_names().iter().any(|name| name == prefix) {
+        return None;
+    }
     digits
         .parse()
         .ok()
         .filter(|index: &u8| index.to_string() == digits)
+}
+
+/// Returns the names that emulated adapters give their devices, without the index.
+fn emulated_names() -> Vec<String> {
+    let Ok(library) = Library::shipped(&Overrides::none()) else {
+        return Vec::new();
+    };
+    let systems = library.systems().map(|name| library.system(name));
+    systems
+        .filter_map(|system| Some(system.ok()?.adapter.device?.name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_emulated_adapters_have_the_same_indexes() {
+        for (name, found) in [
+            ("verbena0", Some(0)),
+            ("mlx5_1", Some(1)),
+            ("mthca0", Some(0)),
+            ("verbena", None),
+            ("verbena01", None),
+            ("mlx5_", None),
+            ("mlx9_0", None),
+            ("0", None),
+        ] {
+            assert_eq!(index(name), found, "{name}");
+        }
+    }
 }

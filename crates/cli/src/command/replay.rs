@@ -5,6 +5,7 @@ mod recorded;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -19,6 +20,7 @@ use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_bench::progress_line::Bar;
 use verbena_bench::target::Target;
+use verbena_bench::time_budget;
 use verbena_bench_mpi::replays::differences;
 use verbena_bench_mpi::replays::recorded::assumptions;
 use verbena_bench_mpi::replays::schedule::{self, Replayed};
@@ -61,9 +63,16 @@ pub struct Arguments {
     #[command(flatten)]
     of_trace: recorded::Options,
 
+    /// End after TIME (30s, 10m, 1.5h) with the replays that are complete
+    ///
+    /// The others are named, and the exit code is 124.
+    #[arg(long, value_name = "TIME", value_parser = time_budget::parse)]
+    budget: Option<Duration>,
+
     /// Print a JSON object with every rank's end
     ///
-    /// For several models or traces, a list of objects.
+    /// For several models or traces, a list of objects. If some were not computed, an object with
+    /// `replays`, `not_computed` and `reason`.
     #[arg(long)]
     json: bool,
 
@@ -78,6 +87,7 @@ pub struct Arguments {
 /// Fails if a source cannot be read or a target is not a model.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
+    time_budget::begin(arguments.budget);
     let (profiles, models) = arguments.models.find(&arguments.targets, NO_MODEL)?;
     if !arguments.json {
         print_remarks(&models);
@@ -150,7 +160,9 @@ fn run_schedule(
         None => Vec::new(),
     };
     let file = inputs.sources[0].path().to_owned();
-    let bar = Bar::new(count, "replays");
+    let names = inputs.models.iter().map(|model| model.name().to_owned());
+    let names: Vec<String> = names.collect();
+    let bar = Bar::of_models(count, "replays");
     let mut replayed = collected(move |keep| {
         for source in inputs.sources {
             let file = source.path().to_owned();
@@ -166,22 +178,30 @@ fn run_schedule(
         Ok(())
     })?;
     schedule::judge(&mut replayed);
+    let file_name = file.display();
+    let missing = names.iter().skip(replayed.len());
+    let missing = missing.map(|model| format!("{file_name} on {model}"));
+    let missing = Missing::new(missing.collect());
+    let notes = [differences, missing.notes()].concat();
     match json {
-        true => print_json(&replayed.iter().map(Replayed::told).collect::<Vec<_>>()),
+        true => {
+            let told: Vec<_> = replayed.iter().map(Replayed::told).collect();
+            print_json(&told, &missing);
+        }
         false => {
             let in_blocks = terminal::shows_blocks();
-            out!("{}", schedule::text(&replayed, &differences, in_blocks));
+            out!("{}", schedule::text(&replayed, &notes, in_blocks));
         }
     }
-    if let Some(out) = out.filter(|_| replayed.len() == count) {
-        let page = schedule::page(&command(), &file, &replayed, &assumptions, &differences);
+    if let Some(out) = out.filter(|_| !replayed.is_empty()) {
+        let page = schedule::page(&command(), &file, &replayed, &assumptions, &notes);
         write_page(out, &page)?;
     }
-    Ok(concluded(replayed.len(), count))
+    Ok(missing.concluded(replayed.len()))
 }
 
 /// Runs a computation that passes its results on one by one, and returns them: all, or those that
-/// were complete when the user interrupted.
+/// were complete when the user interrupted or the budget was over.
 fn collected<T: Send + 'static>(
     compute: impl FnOnce(&dyn Fn(T)) -> Result<(), Failure> + Send + 'static,
 ) -> Result<Vec<T>, Failure> {
@@ -207,20 +227,55 @@ fn write_page(file: &Path, page: &str) -> Result<(), Failure> {
     replace(file, page).map_err(Failure::system("write the page"))
 }
 
-/// Returns the exit code; `done` is less than `all` if the user interrupted.
-fn concluded(done: usize, all: usize) -> Exit {
-    if done == all {
-        return Exit::Success;
-    }
-    interrupt::tell(&format!(
-        "{done} of {all} replays were complete; no file was written"
-    ));
-    interrupt::exit()
+/// The replays that were not computed, because the user interrupted or the budget was over.
+struct Missing {
+    replays: Vec<String>,
 }
 
-/// Prints one object, or a list of several.
-fn print_json<T: Serialize>(told: &[T]) {
+impl Missing {
+    fn new(replays: Vec<String>) -> Missing {
+        Missing { replays }
+    }
+
+    /// Returns a sentence about each, for texts and pages.
+    fn notes(&self) -> Vec<String> {
+        let replays = self.replays.iter();
+        let reason = interrupt::word();
+        replays
+            .map(|replay| format!("not computed ({reason}): {replay}"))
+            .collect()
+    }
+
+    /// Reports the missing replays beside `done` complete ones, and returns the exit code.
+    fn concluded(&self, done: usize) -> Exit {
+        if self.replays.is_empty() {
+            return Exit::Success;
+        }
+        let all = done + self.replays.len();
+        let missing = self.replays.join(", ");
+        interrupt::tell(&format!(
+            "{done} of {all} replays are complete; not computed: {missing}"
+        ));
+        interrupt::exit()
+    }
+}
+
+/// Results of an incomplete command.
+#[derive(Serialize)]
+struct Partial<'a, T> {
+    replays: &'a [T],
+    not_computed: &'a [String],
+    reason: &'static str,
+}
+
+/// Prints one object, or a list of several; an object with both lists if some are missing.
+fn print_json<T: Serialize>(told: &[T], missing: &Missing) {
     match told {
+        _ if !missing.replays.is_empty() => json(&Partial {
+            replays: told,
+            not_computed: &missing.replays,
+            reason: interrupt::word(),
+        }),
         [one] => json(one),
         several => json(&several),
     }

@@ -1,6 +1,8 @@
 //! `verbena reproduce`: computes the published claims from the profiles and redraws the papers'
 //! figures.
 
+mod live;
+
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -25,6 +27,7 @@ use verbena_report::run_directory::REPORT;
 use verbena_reproduce::anchored::AnchoredClaims;
 use verbena_reproduce::claims::{Claim, Evaluated, evaluate, shipped};
 use verbena_reproduce::figures::draw;
+use verbena_reproduce::live::PAPER;
 use verbena_reproduce::sensitivity::{self, sensitivity};
 use verbena_reproduce::table;
 use verbena_reproduce::validation::{self, Validated, of_shipped};
@@ -55,8 +58,14 @@ pub struct Arguments {
     ///
     /// For papers/validation/residuals.toml, from which predictions get their intervals.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paper", "out", "sensitivity", "on",
-        "anchors"])]
+        "anchors", "live"])]
     residuals: Option<PathBuf>,
+    /// Run the paper's measurements here, with the times of its adapters
+    ///
+    /// For connectx_multicore: perftest, which has to be installed, runs as both adapters. Prints
+    /// published, modelled and emulated figures, and the figures that this machine cannot show.
+    #[arg(long, requires = "paper", conflicts_with_all = ["out", "sensitivity", "on", "anchors"])]
+    live: bool,
     /// Compute on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2,
         value_parser = number::between::<usize>(1..=1024))]
@@ -86,6 +95,12 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     let (library, claims) = (Arc::new(library), Arc::new(claims));
+    if arguments.live {
+        if arguments.paper.as_deref() != Some(PAPER) {
+            return Err(Failure::Input(format!("--live is for {PAPER} only")));
+        }
+        return live::run(&arguments.profiles, &library, &claims);
+    }
     let task = Task {
         library: &library,
         claims: &claims,

@@ -72,7 +72,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let is_reported = arguments.stats
         || arguments.stats_out.is_some()
         || arguments.faults.are_given()
-        || arguments.emulation.are_given();
+        || arguments.emulation.are_given()
+        || arguments.emulation.have_rules();
     if is_reported {
         supervised(&arguments, environment)
     } else {
@@ -91,7 +92,8 @@ fn replaced(words: &[OsString], environment: &Environment) -> Result<Exit, Failu
 fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, Failure> {
     let words = &arguments.command;
     let directory = Directory::create()?;
-    let faults = arguments.faults.begin(&directory)?;
+    let properties = arguments.emulation.rules()?;
+    let faults = arguments.faults.begin(&directory, properties)?;
     let emulating = arguments.emulation.begin(&directory)?;
     let statistics = directory.path().join("statistics");
     let mut environment = environment;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -11,7 +12,10 @@ use crate::number;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
 use verbena_bench::progress_line::Bar;
-use verbena_calibrate::study::{Part, Script, Store, Study, run as compute};
+use verbena_bench::{forecast, time_budget};
+use verbena_calibrate::study::{Part, Script, Store, Study, StudyPoint, run as compute};
+use verbena_model::profile::Library;
+use verbena_reproduce::effort::Effort;
 
 /// Arguments of `verbena sweep`.
 #[derive(Debug, clap::Args)]
@@ -46,9 +50,18 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER/TASKS")]
     part: Option<Part>,
 
+    /// End after TIME (30s, 10m, 1.5h) with the points that are complete
+    ///
+    /// The others are named, and the exit code is 124. The same command computes them.
+    #[arg(long, value_name = "TIME", value_parser = time_budget::parse, conflicts_with = "slurm")]
+    budget: Option<Duration>,
+
     #[command(flatten)]
     profiles: ProfileOptions,
 }
+
+/// Missing points that are named.
+const NAMED: usize = 40;
 
 /// Computes the missing points and merges, or prints the script.
 ///
@@ -82,23 +95,37 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         );
     }
     interrupt::watch()?;
+    time_budget::begin(arguments.budget);
     let part = arguments.part.unwrap_or(Part::ALL);
     let threads = arguments.threads as usize;
+    let missing = study.missing(&store, part).map_err(|e| input(&e))?;
+    let announced = announce(&missing, &library, threads)?;
     let (study, store) = (Arc::new(study), Arc::new(store));
     let computed = interrupt::unless_interrupted({
         let (study, store) = (Arc::clone(&study), Arc::clone(&store));
-        let bar = Bar::new(study.size().saturating_sub(known), "points of the study");
+        let bar = Bar::of_models(missing.len(), "points of the study");
         move || compute(&study, &library, &store, part, threads, &|_, _| bar.step())
     });
-    let Some(computed) = computed else {
+    drop(announced);
+    if let Some(computed) = computed {
+        computed.map_err(|e| input(&e))?;
+    }
+    let missing = study.missing(&store, part).map_err(|e| input(&e))?;
+    if !missing.is_empty() {
         let known = store.load().map_err(|e| input(&e))?.len();
         let (all, out) = (study.size(), out.display());
         interrupt::tell(&format!(
             "{known} of {all} points are in {out}; the same command computes the others"
         ));
+        for (number, point) in missing.iter().take(NAMED) {
+            eprintln!("verbena: not computed: point {number}, {point}");
+        }
+        if missing.len() > NAMED {
+            let more = missing.len() - NAMED;
+            eprintln!("verbena: not computed: {more} more points");
+        }
         return Ok(interrupt::exit());
-    };
-    computed.map_err(|e| input(&e))?;
+    }
     match arguments.part {
         Some(part) => outln!(
             "share {}/{} is in {}; the same command without --part merges all",
@@ -113,6 +140,45 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// Shows an estimate of the time of all points together, if they take long.
+///
+/// # Errors
+///
+/// Fails if a point needs more memory than there is.
+fn announce(
+    points: &[(usize, StudyPoint)],
+    library: &Library,
+    threads: usize,
+) -> Result<forecast::Computation, Failure> {
+    let mut all = Effort::default();
+    let mut memory = Vec::new();
+    for (number, point) in points {
+        let effort = point.effort(library).unwrap_or_default();
+        if let Some(reason) = forecast::shortage(effort.memory) {
+            let text = format!("point {number}, {point}: {reason}");
+            return Err(Failure::Input(text));
+        }
+        memory.push(effort.memory);
+        all = all.and(effort);
+    }
+    // The largest ones may be computed at the same time.
+    memory.sort_unstable_by(|one, other| other.cmp(one));
+    let largest = &memory[..memory.len().min(threads.max(1))];
+    if let Some(reason) = forecast::shortage(largest.iter().sum()) {
+        let number = largest.len();
+        let text = format!("{number} points at a time: {reason}; fewer --threads need less");
+        return Err(Failure::Input(text));
+    }
+    let threads = threads.max(1) as u64;
+    let of_thread = Effort {
+        messages: all.messages / threads,
+        parts: all.parts / threads,
+        ..all
+    };
+    let what = format!("{} points", points.len());
+    Ok(forecast::begin(&what, of_thread))
 }
 
 /// Returns the default output directory: in the working directory, named after the study.

@@ -8,7 +8,7 @@ use verbena_model::cluster::{CacheState, Cluster, Process};
 use verbena_model::kernel::{Sim, Time};
 use verbena_model::profile::{Error as ProfileError, Library, Software, System};
 use verbena_model::software::{Channel, Inbox, Receiver, SoftwareHost, SoftwareProcess};
-use verbena_model::traffic::{Bottleneck, Traffic};
+use verbena_model::traffic::{Bottleneck, HotPort, Traffic};
 
 /// A machine.
 #[derive(Debug, Clone)]
@@ -156,6 +156,14 @@ impl Running {
         match self {
             Running::Adapters(cluster) => cluster.bottleneck(traffic),
             Running::Software(_) => None,
+        }
+    }
+
+    /// Returns the hottest ports of a fabric that exists; none of others.
+    pub fn hot_ports(&self, traffic: &Traffic) -> Vec<HotPort> {
+        match self {
+            Running::Adapters(cluster) => cluster.hot_ports(traffic),
+            Running::Software(_) => Vec::new(),
         }
     }
 

@@ -29,7 +29,7 @@ use verbena_model::adapter as model;
 use verbena_model::adapter::footprint::{completion_queue, context_memory, work_queue};
 use verbena_model::kernel::{Span, Time};
 use verbena_model::profile::{Bus, System};
-use verbena_model::traffic::{Bottleneck, Traffic};
+use verbena_model::traffic::{Bottleneck, HotPort, Traffic};
 
 /// Inline payload that fits into the largest work queue entry: 1,008 bytes (`max_desc_sz` of
 /// mthca's and mlx4's firmware) minus control segment 16, datagram address 48 and inline header 4.
@@ -102,6 +102,11 @@ impl ModelProcess {
     /// Returns the link or bus that needs most time for this traffic; `None` if none was needed.
     pub fn bottleneck(&self, traffic: &Traffic) -> Option<Bottleneck> {
         self.world.running.bottleneck(traffic)
+    }
+
+    /// Returns the hottest ports of a fabric that exists; none of others.
+    pub fn hot_ports(&self, traffic: &Traffic) -> Vec<HotPort> {
+        self.world.running.hot_ports(traffic)
     }
 
     /// Takes the spans recorded since the last call, and returns those of the last operation timed

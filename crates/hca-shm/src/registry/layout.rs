@@ -22,9 +22,10 @@ pub const BLOCK: u32 = 256;
 pub const BLOCKS: u32 = (1 << 24) / BLOCK;
 
 const MAGIC: u64 = 0x5665_7262;
-/// Changes with every change of shared memory: the registry, context tables, records of channels;
+/// Changes with every change of shared memory: the registry, context tables, records of channels,
+/// lanes;
 /// 3 was that of version 0.1.0.
-pub(super) const LAYOUT: u64 = 8;
+pub(super) const LAYOUT: u64 = 9;
 
 const MAGIC_AT: usize = 0;
 /// Hint: the block to try first.

@@ -278,11 +278,32 @@ fn registry_of_another_version_stays_while_its_processes_live() {
     enter(&path).leave();
 }
 
+/// Processes of two versions whose slots of a lane differ would misread each other: change LAYOUT,
+/// too.
+#[test]
+fn slots_of_lanes_have_the_offsets_of_the_layout() {
+    use crate::lane::{Header, PAYLOAD, SLOT, SLOTS};
+    use std::mem::{offset_of, size_of};
+    assert_eq!(super::layout::LAYOUT, 9);
+    assert_eq!(
+        (SLOTS, SLOT, PAYLOAD, size_of::<Header>()),
+        (64, 64, 48, 12)
+    );
+    let offsets = [
+        offset_of!(Header, length),
+        offset_of!(Header, flags),
+        offset_of!(Header, generation),
+        offset_of!(Header, psn_and_lane),
+        offset_of!(Header, acknowledged),
+    ];
+    assert_eq!(offsets, [0, 1, 2, 4, 8]);
+}
+
 /// Processes of two versions whose records differ would misread each other: change LAYOUT, too.
 #[test]
 fn records_have_the_offsets_of_the_layout() {
     use std::mem::{offset_of, size_of};
-    assert_eq!(super::layout::LAYOUT, 8);
+    assert_eq!(super::layout::LAYOUT, 9);
     assert_eq!(size_of::<QpRecord>(), 64);
     let offsets = [
         offset_of!(QpRecord, state),

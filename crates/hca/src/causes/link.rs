@@ -7,10 +7,12 @@
 
 use super::delay_line;
 use super::own::own;
+use super::ruled_peer::RuledPeer;
 use crate::emulation;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use verbena_faults::link::{Direction, LinkFault};
+use verbena_faults::peer::PeerAddress;
 use verbena_faults::process_rules::ProcessRules;
 use verbena_faults::rule::{Action, Rule};
 use verbena_faults::site::Site;
@@ -40,6 +42,7 @@ struct Counted {
     /// None records the message only.
     fault: Option<LinkFault>,
     count: u64,
+    peer: RuledPeer,
 }
 
 /// The effects of the rules on a message.
@@ -70,8 +73,8 @@ pub struct DirectionRules {
 }
 
 impl DirectionRules {
-    fn of(own: &ProcessRules, object: u32, direction: Direction) -> DirectionRules {
-        let counted = |(number, rule): (usize, &Rule)| {
+    fn of(own: &'static ProcessRules, object: u32, direction: Direction) -> DirectionRules {
+        let counted = |(number, rule): (usize, &'static Rule)| {
             let Site::Link(link) = rule.site else {
                 return None;
             };
@@ -86,6 +89,7 @@ impl DirectionRules {
                 port: link.port,
                 fault,
                 count: 0,
+                peer: RuledPeer::of(rule),
             })
         };
         DirectionRules {
@@ -104,7 +108,7 @@ impl DirectionRules {
             return fate;
         };
         for rule in &mut self.rules {
-            let is_its = rule.port == 0 || rule.port == port;
+            let is_its = (rule.port == 0 || rule.port == port) && rule.peer.is_met;
             if !is_its || !is_possible(rule.fault, medium, self.direction) {
                 continue;
             }
@@ -262,6 +266,24 @@ impl QpLink {
             Direction::In => &self.back,
         };
         rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether rules name peers.
+    pub fn names_peers(&self) -> bool {
+        let both = [Direction::Out, Direction::In];
+        both.into_iter().any(|direction| {
+            let rules = self.rules(direction);
+            rules.rules.iter().any(|rule| rule.peer.is_named())
+        })
+    }
+
+    /// Notes the peer of the messages that follow.
+    pub fn meet(&self, address: &PeerAddress) {
+        for direction in [Direction::Out, Direction::In] {
+            let mut rules = self.rules(direction);
+            let rules = rules.rules.iter_mut();
+            rules.for_each(|rule| rule.peer.meet(address));
+        }
     }
 
     /// Begins anew, for another connection.

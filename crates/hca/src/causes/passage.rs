@@ -12,13 +12,14 @@
 use super::link::{Fate, Medium, QpLink};
 use crate::emulation;
 use crate::emulation::lead::Lead;
+use crate::emulation::network::Network;
 use crate::emulation::work::{self, Work};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use verbena_emulation::lateness::Side;
+use verbena_emulation::lateness::{Side, is_late};
 use verbena_faults::link::Direction;
-use verbena_hca_os::clock;
+use verbena_hca_os::counter_clock::CounterClock;
 
 /// A request that is posted.
 pub struct Posted {
@@ -34,6 +35,8 @@ pub struct Posted {
     pub bytes: u64,
     /// Bytes of user data from the responder.
     pub answer_bytes: u64,
+    /// Whether a fence waits for its answer: it is a read or an atomic.
+    pub is_fetch: bool,
     /// The transport's retries; none for a service without acknowledgements.
     pub retries: Option<Retries>,
     /// Earliest time of the completion.
@@ -85,6 +88,8 @@ struct Passage {
     wait: u64,
     back: Fate,
     answer_bytes: u64,
+    /// As [`Posted::is_fetch`].
+    is_fetch: bool,
     /// Arrival of the acknowledgement, once the request is executed.
     completion: Option<u64>,
     /// Earliest time of the completion.
@@ -101,6 +106,12 @@ struct Passage {
     bytes: u64,
     /// Start of its execution on an emulated adapter, and whether that was late.
     begun: Option<(u64, bool)>,
+    /// Whether it leaves as packets.
+    is_packets: bool,
+    /// Whether others were under way when its packets left: then its round trip is not its own.
+    is_behind: bool,
+    /// Whether the network was slower than the emulated adapter.
+    is_late: bool,
 }
 
 /// The state of a request that is executed.
@@ -114,6 +125,17 @@ pub enum Back {
     At(u64),
 }
 
+/// The fence before a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// The request may begin.
+    Open,
+    /// An answer arrives at this time, or the retries of its request run out.
+    Until(u64),
+    /// The retries of an earlier request have run out, and the queue pair is about to fail.
+    Closed,
+}
+
 /// Losses to be counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Losses {
@@ -125,21 +147,34 @@ pub struct Losses {
 
 /// The time, which is read again only where that may matter.
 #[derive(Clone, Copy, Default)]
-pub struct Clock(u64);
+pub struct Clock {
+    last: u64,
+    counter: CounterClock,
+}
 
 impl Clock {
     /// Reads the time.
     pub fn read(&mut self) -> u64 {
-        self.0 = clock::now();
-        self.0
+        self.last = self.counter.now().max(self.last);
+        self.last
+    }
+
+    /// Returns the time that was read last.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Returns the time, read again if the last one was before a deadline.
+    pub fn towards(&mut self, deadline: u64) -> u64 {
+        match self.last < deadline {
+            true => self.read(),
+            false => self.last,
+        }
     }
 
     /// Returns the time, if it has reached a deadline.
     pub fn reaches(&mut self, deadline: u64) -> Option<u64> {
-        if self.0 < deadline {
-            self.read();
-        }
-        (self.0 >= deadline).then_some(self.0)
+        Some(self.towards(deadline)).filter(|now| *now >= deadline)
     }
 }
 
@@ -157,6 +192,10 @@ pub struct Passages {
     pub wake_at: u64,
     /// Time in which the last request is posted on the emulated adapter.
     pub posting: Range<u64>,
+    /// Whether that one leaves as packets.
+    pub posts_packets: bool,
+    /// The time of the network to the peer, for an emulated adapter.
+    network: Option<Box<Network>>,
     /// The time.
     pub clock: Clock,
 }
@@ -172,14 +211,29 @@ impl Passages {
             losses: Losses::default(),
             wake_at: 0,
             posting: 0..0,
+            posts_packets: false,
+            network: None,
             clock: Clock::default(),
         }
+    }
+
+    /// Returns the link.
+    pub fn link(&self) -> &Arc<QpLink> {
+        &self.link
+    }
+
+    /// Returns the shortest round trip over the network of a request of this size.
+    pub fn round_trip(&self, bytes: u64) -> u64 {
+        let network = self.network.as_deref();
+        network.map_or(0, |network| network.round_trip(bytes))
     }
 
     /// Begins the passage of a request. Returns whether earlier ones became due by it.
     pub fn begin(&mut self, posted: &Posted) -> bool {
         let (medium, port, now) = (posted.medium, posted.port, posted.now);
-        let (first, undisturbed) = match self.link.has_rules {
+        // Rules act on the packets of a connected queue pair, not on its requests.
+        let has_rules = self.link.has_rules && medium != Medium::Packet;
+        let (first, undisturbed) = match has_rules {
             false => (Fate::default(), self.last.max(now)),
             true => {
                 let mut rules = self.link.rules(Direction::Out);
@@ -198,6 +252,7 @@ impl Passages {
             wait: 0,
             back: Fate::default(),
             answer_bytes: posted.answer_bytes,
+            is_fetch: posted.is_fetch,
             completion: None,
             least: self.least,
             time: posted.time,
@@ -206,7 +261,14 @@ impl Passages {
             is_signalled: posted.is_signalled,
             bytes: posted.bytes + posted.answer_bytes,
             begun: None,
+            is_packets: matches!(medium, Medium::Packet | Medium::DatagramPacket),
+            is_behind: false,
+            is_late: false,
         };
+        if medium == Medium::Packet {
+            self.waiting.push_back(passage);
+            return false;
+        }
         let Some(retries) = posted.retries else {
             self.losses.damaged += u64::from(first.is_damaged);
             passage.arrival = match first {
@@ -220,8 +282,8 @@ impl Passages {
             self.waiting.push_back(passage);
             return false;
         };
-        let is_straight = !self.link.has_rules || self.plan(&mut passage, first, retries, posted);
-        let releases = self.link.has_rules && is_straight && self.release(undisturbed);
+        let is_straight = !has_rules || self.plan(&mut passage, first, retries, posted);
+        let releases = has_rules && is_straight && self.release(undisturbed);
         self.waiting.push_back(passage);
         releases
     }
@@ -296,93 +358,100 @@ impl Passages {
         any
     }
 
-    /// Returns the passage of a request, and forgets those before it.
-    fn find(&mut self, index: u64) -> Option<&mut Passage> {
-        while self.waiting.front().is_some_and(|one| one.index < index) {
-            self.waiting.pop_front();
-        }
-        self.at(index)
-    }
-
-    fn at(&mut self, index: u64) -> Option<&mut Passage> {
-        let first = self.waiting.front()?.index;
-        let ahead = usize::try_from(index.checked_sub(first)?).ok()?;
-        // Local requests have no passage.
-        let end = self.waiting.len().min(ahead + 1);
-        let mut near = self.waiting.range_mut(..end).rev();
-        near.find(|one| one.index == index)
-    }
-
     /// Returns how a request arrives, or else the time at which it does.
     pub fn arrives(&mut self, index: u64) -> Result<Arrival, u64> {
-        let mut clock = self.clock;
-        let Some(one) = self.at(index) else {
+        let clock = &mut self.clock;
+        let mut earlier = self.waiting.iter().rev();
+        let is_behind = self.posts_packets
+            && earlier
+                .find(|one| one.index < index)
+                .is_some_and(|one| one.completion.is_none());
+        let Some(one) = passage_of(&mut self.waiting, index) else {
             return Ok(Arrival::Once);
         };
-        let (due, reached) = (one.due, clock.reaches(one.due));
-        let result = match reached {
+        let due = one.due;
+        let is_noted = one.time > 0 && one.begun.is_none();
+        let reached = match is_noted {
+            // Not the time that was read for an earlier request.
+            true => Some(clock.read()).filter(|now| *now >= due),
+            false => clock.reaches(due),
+        };
+        match reached {
             None => Err(due),
             Some(now) => {
-                if one.time > 0
-                    && one.begun.is_none()
-                    && let Some(emulation) = emulation::own()
-                {
-                    // Not the time that was read for an earlier request.
-                    let now = clock.read().max(now);
-                    let (due, lead) = (one.due, one.lead.arrival);
-                    let is_off = emulation.note(Side::Arrival, now, due, lead, one.time);
+                if is_noted && let Some(emulation) = emulation::own() {
+                    let lead = one.lead.arrival;
+                    one.is_behind = is_behind;
+                    // When packets arrive is not known here.
+                    let is_off =
+                        !one.is_packets && emulation.note(Side::Arrival, now, due, lead, one.time);
                     one.begun = Some((now, is_off));
                 }
                 Ok(one.arrival)
             }
-        };
-        self.clock = clock;
-        result
+        }
     }
 
     /// Notes that a request is executed: its acknowledgement leaves.
     pub fn executed(&mut self, index: u64) {
-        let link = self.link.clone();
+        let link = Some(&self.link).filter(|link| link.has_rules);
         let now = self.clock.read();
-        if let Some(one) = self.at(index)
+        let mut round_trip = None;
+        if let Some(one) = passage_of(&mut self.waiting, index)
             && one.completion.is_none()
         {
-            if let Some((begun, _)) = one.begun {
-                work::note(one.work, one.bytes, now - begun);
+            match one.begun {
+                Some((begun, _)) if one.is_packets => {
+                    one.is_late = is_late(now.saturating_sub(one.least), one.time);
+                    round_trip = (!one.is_behind).then_some((one.bytes, now - begun));
+                }
+                Some((begun, _)) => work::note(one.work, one.bytes, now - begun),
+                None => {}
             }
-            let arrival = match link.has_rules {
-                false => now,
-                true => {
+            let arrival = match link.filter(|_| !one.is_packets) {
+                None => now,
+                Some(link) => {
                     let mut rules = link.rules(Direction::In);
                     rules.arrival(&one.back, now, one.answer_bytes)
                 }
             };
             one.completion = Some(arrival.saturating_add(one.wait).max(one.least));
         }
+        if let Some((bytes, time)) = round_trip {
+            self.network.get_or_insert_default().note(bytes, time);
+        }
     }
 
     /// Returns whether the acknowledgement of the oldest request has arrived, which is executed.
     pub fn returns(&mut self, index: u64) -> Back {
-        let (has_rules, mut clock) = (self.link.has_rules, self.clock);
-        let Some(one) = self.find(index) else {
+        let (has_rules, clock) = (self.link.has_rules, &mut self.clock);
+        while self.waiting.front().is_some_and(|one| one.index < index) {
+            self.waiting.pop_front();
+        }
+        let Some(one) = passage_of(&mut self.waiting, index) else {
             return Back::Arrived;
         };
         let (time, arrived) = match one.fails_at {
             Some(time) => (time, Back::Unanswered),
             None => (one.completion.unwrap_or(0), Back::Arrived),
         };
-        let back = match clock.reaches(time) {
+        match clock.reaches(time) {
             Some(now) => {
-                if let Some(emulation) = emulation::own().filter(|_| one.time > 0) {
-                    let now = clock.read().max(now);
+                let emulation = emulation::own().filter(|_| one.time > 0);
+                if let Some(emulation) = emulation.filter(|_| one.is_packets) {
+                    emulation.note_packets(one.is_late);
+                    one.time = 0;
+                } else if let Some(emulation) = emulation {
                     let due = match has_rules {
                         false => one.least,
                         true => time,
                     };
                     let lead = one.lead.completion;
                     // The end of others is not looked for.
-                    let is_off = one.is_signalled
-                        && emulation.note(Side::Completion, now, due, lead, one.time);
+                    let is_off = one.is_signalled && {
+                        let now = clock.read().max(now);
+                        emulation.note(Side::Completion, now, due, lead, one.time)
+                    };
                     let was_off = one.begun.is_some_and(|(_, was_off)| was_off);
                     emulation.note_request(is_off || was_off);
                     one.time = 0;
@@ -390,9 +459,32 @@ impl Passages {
                 arrived
             }
             None => Back::At(time),
-        };
-        self.clock = clock;
-        back
+        }
+    }
+
+    /// Returns the fence before a request: the answers of reads and atomics, which are executed,
+    /// are under way or lost. An answer behind a lost acknowledgement that uses up the retries
+    /// comes too late.
+    pub fn fence(&mut self, index: u64) -> Fence {
+        let clock = &mut self.clock;
+        let earlier = self.waiting.iter().take_while(|one| one.index < index);
+        let matter = earlier.filter(|one| one.is_fetch || one.fails_at.is_some());
+        let ends = matter.map(|one| match one.fails_at {
+            Some(time) => (time, Fence::Closed),
+            None => (one.completion.unwrap_or(0), Fence::Open),
+        });
+        let mut fence = Fence::Open;
+        for (time, then) in ends {
+            match clock.reaches(time) {
+                None => fence = Fence::Until(time),
+                Some(_) if fence == Fence::Open => fence = then,
+                Some(_) => {}
+            }
+        }
+        match self.link.has_rules {
+            true => fence,
+            false => Fence::Open,
+        }
     }
 
     /// Returns whether a request fails because all its retries are lost.
@@ -407,13 +499,25 @@ impl Passages {
         self.waiting.clear();
         self.last = 0;
         self.least = 0;
+        self.network = None;
         self.link.restart();
     }
+}
+
+/// Returns the passage of a request.
+fn passage_of(waiting: &mut VecDeque<Passage>, index: u64) -> Option<&mut Passage> {
+    let first = waiting.front()?.index;
+    let ahead = usize::try_from(index.checked_sub(first)?).ok()?;
+    // Local requests have no passage.
+    let end = waiting.len().min(ahead + 1);
+    let mut near = waiting.range_mut(..end).rev();
+    near.find(|one| one.index == index)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verbena_hca_os::clock;
 
     fn waiting(due: u64, undisturbed: u64, wait: u64, completion: Option<u64>) -> Passage {
         Passage {
@@ -425,6 +529,7 @@ mod tests {
             wait,
             back: Fate::default(),
             answer_bytes: 0,
+            is_fetch: false,
             completion,
             least: 0,
             time: 0,
@@ -433,6 +538,9 @@ mod tests {
             is_signalled: false,
             bytes: 0,
             begun: None,
+            is_packets: false,
+            is_behind: false,
+            is_late: false,
         }
     }
 
@@ -450,6 +558,31 @@ mod tests {
         assert_eq!(passages.returns(0), Back::At(late));
         passages.waiting[0].completion = Some(110);
         assert_eq!(passages.returns(0), Back::Arrived);
+    }
+
+    #[test]
+    fn a_fence_waits_for_answers_of_reads_and_atomics_only() {
+        let mut link = QpLink::without_rules();
+        Arc::get_mut(&mut link).expect("the only one").has_rules = true;
+        let mut passages = Passages::new(link);
+        let late = clock::now() + 60_000_000_000;
+        let on_link = |index, is_fetch, completion| Passage {
+            index,
+            is_fetch,
+            ..waiting(10, 10, 0, completion)
+        };
+        passages.waiting.push_back(on_link(0, true, Some(110)));
+        passages.waiting.push_back(on_link(1, false, Some(late)));
+        passages.waiting.push_back(on_link(3, true, Some(late)));
+        assert_eq!(passages.fence(3), Fence::Open);
+        assert_eq!(passages.fence(4), Fence::Until(late));
+        passages.waiting[2].fails_at = Some(late);
+        assert_eq!(passages.fence(4), Fence::Until(late));
+        passages.waiting[2].fails_at = Some(120);
+        assert_eq!(passages.fence(4), Fence::Closed);
+        assert_eq!(passages.fence(3), Fence::Open);
+        passages.waiting[1].fails_at = Some(120);
+        assert_eq!(passages.fence(3), Fence::Closed);
     }
 
     #[test]

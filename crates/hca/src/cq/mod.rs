@@ -8,10 +8,12 @@ mod by_rules;
 mod init;
 mod members;
 mod ring;
+mod taking;
 
 pub use crate::causes::queues::are_ruled;
 pub use init::{CqInit, OnOverrun, Polled, Timestamps};
 pub(crate) use ring::Retired;
+pub use taking::Taking;
 
 use crate::causes::queues::QueueRules;
 use crate::event::{AsyncEvent, CompletionChannel, EventQueue};
@@ -34,14 +36,8 @@ use verbena_hca_os::{refusal, refused};
 pub trait Adapter: Send + Sync + Sized + 'static {
     /// A polling queue's cached view of the adapter.
     type View: Default + Send;
-    /// Makes progress for a thread that polled an empty queue. `number` returns the queue's number,
-    /// and `has_some` whether it holds a completion by now.
-    fn poll_progress(
-        &self,
-        view: &mut Self::View,
-        number: impl FnOnce() -> u32,
-        has_some: impl FnOnce() -> bool,
-    );
+    /// Makes progress for a thread that polled an empty queue, and takes its completions.
+    fn poll_progress(&self, view: &mut Self::View, taking: &mut Taking<'_, Self>);
     /// As [`Adapter::poll_progress`], for a thread that has no view.
     fn poll_progress_without_view(&self);
     /// Counts a queue that wants an event: peers ring from now on.
@@ -130,6 +126,9 @@ pub struct Cq<A: Adapter> {
     members: Members,
     timestamps: bool,
     on_overrun: OnOverrun,
+    /// Whether each completion must go through the ring: the queue is armed, has overrun or has
+    /// rules. Written under the `push` lock.
+    uses_ring_only: AtomicBool,
     /// The members have yet to be moved to the error state after an overrun.
     failing: AtomicBool,
     /// Number by which timers identify the queue; set on creation.
@@ -240,6 +239,7 @@ impl<A: Adapter> Cq<A> {
             members: Members::default(),
             timestamps,
             on_overrun: init.on_overrun,
+            uses_ring_only: AtomicBool::new(rules.is_some()),
             failing: AtomicBool::new(false),
             number: OnceLock::new(),
             rules,
@@ -321,9 +321,18 @@ impl<A: Adapter> Cq<A> {
     /// adapter make progress and checks once more.
     #[inline]
     pub fn poll(&self, target: &mut [ibv_wc]) -> usize {
-        if !self.has_some() {
-            return 0;
+        let mut taken = 0;
+        if self.is_empty() {
+            taken = self.make_progress(target);
+            if taken == target.len() || self.is_empty() {
+                return taken;
+            }
         }
+        taken + self.poll_ring(&mut target[taken..])
+    }
+
+    #[inline]
+    fn poll_ring(&self, target: &mut [ibv_wc]) -> usize {
         let emptying = self.emptying();
         let (head, tail) = self.ends();
         let count = ((tail - head) as usize).min(target.len());
@@ -369,28 +378,30 @@ impl<A: Adapter> Cq<A> {
     #[inline]
     fn has_some(&self) -> bool {
         if self.is_empty() {
-            self.make_progress();
+            self.make_progress(&mut []);
             return !self.is_empty();
         }
         true
     }
 
+    /// Lets the adapter make progress. Returns how many completions this thread has taken.
     #[inline]
-    fn make_progress(&self) {
+    fn make_progress(&self, target: &mut [ibv_wc]) -> usize {
         let adapter = &self.adapter;
-        let (number, has_some) = (|| self.number(), || !self.is_empty());
+        let mut taking = Taking::new(self, target);
         match self.polled {
             Polled::ByAny => match self.view.try_lock() {
-                Some(mut view) => adapter.poll_progress(&mut view, number, has_some),
+                Some(mut view) => adapter.poll_progress(&mut view, &mut taking),
                 // Another thread holds the lock, perhaps for long.
                 None => adapter.poll_progress_without_view(),
             },
             Polled::ByOne => {
                 // SAFETY: the program promises that no other thread polls at the same time.
                 let view = unsafe { self.view.of_one_thread() };
-                adapter.poll_progress(view, number, has_some);
+                adapter.poll_progress(view, &mut taking);
             }
         }
+        taking.count()
     }
 
     /// Drops the cached channels after peers have died, so that a queue which is never polled does
@@ -445,6 +456,7 @@ impl<A: Adapter> Cq<A> {
             } else {
                 Arm::Any
             };
+            self.uses_ring_only.store(true, Ordering::Relaxed);
         }
     }
 
@@ -499,6 +511,8 @@ impl<A: Adapter> Cq<A> {
 
     fn raise(&self, mut filling: Guard<'_, Filling>) {
         filling.arm = Arm::No;
+        let uses_ring_only = filling.overrun || self.rules.is_some();
+        self.uses_ring_only.store(uses_ring_only, Ordering::Relaxed);
         self.adapter.queue_disarmed();
         drop(filling);
         if let Some(channel) = &self.channel {
@@ -518,6 +532,7 @@ impl<A: Adapter> Cq<A> {
             return CqPush::Stored;
         }
         let is_first = !std::mem::replace(&mut filling.overrun, true);
+        self.uses_ring_only.store(true, Ordering::Relaxed);
         let capacity = filling.capacity;
         drop(filling);
         if is_first {

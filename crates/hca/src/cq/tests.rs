@@ -233,3 +233,30 @@ fn armed_event_is_raised_once() {
     push(false);
     assert_eq!(events(), 1);
 }
+
+#[test]
+fn completion_is_taken_only_while_the_ring_is_empty_and_the_queue_unarmed() {
+    let cq = queue(small(8));
+    let other = queue(small(8));
+    let mut target = [ibv_wc::default(); 2];
+    let mut taking = Taking::new(&cq, &mut target);
+    let mut add = |to: &Cq, wr_id| {
+        let stored = to.push_or_take(completion(wr_id, 1), false, Some(&mut taking));
+        assert_eq!(stored, CqPush::Stored);
+        taking.count()
+    };
+    assert_eq!(add(&cq, 1), 1);
+    assert_eq!(add(&other, 2), 1, "of another queue");
+    assert_eq!(cq.push(completion(3, 1), false), CqPush::Stored);
+    assert_eq!(add(&cq, 4), 1, "a completion in the ring is older");
+    assert_eq!(polled(&cq, 8), [3, 4]);
+    cq.arm(false);
+    assert_eq!(add(&cq, 5), 1, "an event is wanted");
+    assert_eq!(polled(&cq, 8), [5]);
+    // The event has disarmed the queue.
+    assert_eq!(add(&cq, 6), 2);
+    assert_eq!(add(&cq, 7), 2, "the poll wants no more");
+    assert_eq!(target.map(|wc| wc.wr_id), [1, 6]);
+    assert_eq!(polled(&cq, 8), [7]);
+    assert_eq!(polled(&other, 8), [2]);
+}

@@ -5,8 +5,13 @@
 //! they are due. Polls and posts look at the deadlines, and a thread looks where the program does
 //! not ([`thread`]). The time that the software needs from a deadline on is followed ([`lead`]),
 //! and that of the work from then on ([`work`]). Each timing error is counted (`report.rs`).
+//!
+//! A request to another host leaves as packets before its data are due, by the time of the network
+//! ([`network`]), and completes at the time of the table or, if the network is slower, with the
+//! acknowledgement.
 
 pub mod lead;
+pub mod network;
 pub mod nodes;
 mod report;
 pub mod schedule;
@@ -14,12 +19,15 @@ pub mod thread;
 pub mod work;
 
 use report::Report;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use verbena_emulation::lateness::{Side, Word, class, counter, is_late};
 use verbena_emulation::table::Table;
 use verbena_emulation::{TABLE, VARIABLE};
+use verbena_hca_memory::limits;
+use verbena_hca_net::identity::{self, Identity};
 use verbena_hca_net::reported_port;
+use verbena_hca_os::counter_clock;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Largest table, in bytes.
@@ -28,7 +36,9 @@ const LARGEST: u64 = 1 << 20;
 /// The emulation of this process.
 pub struct Emulation {
     table: Table,
-    report: Option<Report>,
+    directory: PathBuf,
+    /// The report, once a device is opened.
+    report: OnceLock<Option<Report>>,
 }
 
 static OWN: OnceLock<Emulation> = OnceLock::new();
@@ -62,6 +72,19 @@ pub fn begin() -> Result<()> {
         if let Some(port) = own.table.port() {
             reported_port::stand_for(port.speed, port.width, port.mtu);
         }
+        if let Some(device) = own.table.device() {
+            identity::stand_for(Identity {
+                name: device.name().to_owned(),
+                vendor: device.vendor,
+                bus_vendor: device.pci_vendor,
+                part: device.part,
+                revision: device.revision,
+            });
+        }
+        for limit in own.table.limits() {
+            // One above the software adapter's changes nothing.
+            limits::named(&limit.name).map(|known| known.lower(limit.value));
+        }
         OWN.get_or_init(|| own);
         Ok(())
     })
@@ -75,15 +98,30 @@ fn of(directory: &Path) -> std::result::Result<Emulation, String> {
         return Err(describe(&"it is not a regular file of at most 1 MiB"));
     }
     let text = std::fs::read_to_string(&path).map_err(|error| describe(&error))?;
+    let table = Table::read(&text).map_err(|error| describe(&error))?;
+    let is_unknown = |name: &str| limits::named(name).is_none();
+    if let Some(limit) = table.limits().iter().find(|one| is_unknown(&one.name)) {
+        return Err(describe(&format!(
+            "the adapter has no limit {}",
+            limit.name
+        )));
+    }
     Ok(Emulation {
-        table: Table::read(&text).map_err(|error| describe(&error))?,
-        report: Report::create(directory),
+        table,
+        directory: directory.to_owned(),
+        report: OnceLock::new(),
     })
 }
 
 impl Emulation {
+    /// Prepares for requests: begins the report, and chooses a clock.
+    pub fn prepare(&self) {
+        self.report.get_or_init(|| Report::create(&self.directory));
+        counter_clock::prepare();
+    }
+
     fn count(&self, index: usize) {
-        if let Some(report) = &self.report {
+        if let Some(Some(report)) = self.report.get() {
             report.count(index);
         }
     }
@@ -111,8 +149,12 @@ impl Emulation {
         self.count(counter(Word::SlowPosts));
     }
 
-    /// Counts a request that leaves for another host.
-    pub fn note_packets(&self) {
+    /// Counts a request to another host that is complete, and whether the network was slower than
+    /// the emulated adapter.
+    pub fn note_packets(&self, is_late: bool) {
         self.count(counter(Word::Packets));
+        if is_late {
+            self.count(counter(Word::LatePackets));
+        }
     }
 }

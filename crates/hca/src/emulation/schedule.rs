@@ -2,17 +2,27 @@
 
 use super::Emulation;
 use super::lead::{self, Lead};
-use super::nodes::{Nodes, Resource};
+use super::nodes::Nodes;
 use super::work::{self, Work};
 use verbena_abi::*;
 use verbena_emulation::operation::{Operation, Placement};
+use verbena_emulation::reservation::Request;
 
 /// Nanoseconds from the end of a write until the peer can act on it: a cache line from one core to
 /// the other. Half a round trip of perftest beyond the time of the table, measured with 8 B.
-const HANDOVER: u64 = 85;
+const HANDOVER: u64 = 170;
 
 /// Nanoseconds from the start of a completion's delivery until the program has it.
-const COMPLETING: u64 = 80;
+const COMPLETING: u64 = 110;
+
+/// The way of a request to its peer.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// Shared memory.
+    Memory,
+    /// The network, with the shortest round trip in nanoseconds, 0 if that is not known.
+    Network(u64),
+}
 
 /// A request that is posted.
 pub struct Posting {
@@ -28,12 +38,16 @@ pub struct Posting {
     pub now: u64,
     /// The peer's node, if that is emulated.
     pub peer: Option<usize>,
+    /// Its queue pair's number.
+    pub queue_pair: u32,
+    /// Its way.
+    pub way: Way,
 }
 
 /// The times of a request, in nanoseconds of the clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
-    /// It is executed.
+    /// It is executed, or its packets leave.
     pub arrival: u64,
     /// Nanoseconds by which both of the others are early.
     pub lead: Lead,
@@ -52,24 +66,18 @@ impl Emulation {
             _ => Placement::Inline,
         };
         let times = self.table.times(operation, placement, posting.bytes);
-        let (now, is_fetched) = (posting.now, operation == Operation::Read);
+        let now = posting.now;
         let wait = nodes.map_or(0, |nodes| {
-            let (own, peer) = (Some(nodes.own()), posting.peer);
-            let (from, to) = match is_fetched {
-                false => (own, peer),
-                true => (peer, own),
+            let request = Request {
+                operation,
+                placement,
+                bytes: posting.bytes,
+                now,
+                own: nodes.own(),
+                peer: posting.peer,
+                queue_pair: posting.queue_pair,
             };
-            let sides = [
-                (from, Resource::Out, times.sending),
-                (to, Resource::In, times.sending),
-                (own, Resource::Memory, times.memory),
-                (peer.filter(|_| peer != own), Resource::Memory, times.memory),
-            ];
-            let waits = sides.into_iter().filter_map(|(node, resource, time)| {
-                let node = node.filter(|_| time > 0.0)?;
-                Some(nodes.occupy(node, resource, now, time))
-            });
-            waits.max().unwrap_or(0)
+            self.table.reserve(&request, &times, nodes)
         });
         let needed = match operation {
             Operation::Write => HANDOVER + work::usual(Work::Copy, posting.bytes),
@@ -81,6 +89,19 @@ impl Emulation {
         };
         let start = now.saturating_add(wait);
         let at = |time: f64, early: u64| start.saturating_add((time as u64).saturating_sub(early));
+        if let Way::Network(round_trip) = posting.way {
+            let arrival = match operation {
+                // The answer has the data: it is to come when the request completes.
+                Operation::Read | Operation::Atomic => at(times.completion, round_trip),
+                _ => at(times.visible, round_trip / 2),
+            };
+            return Due {
+                arrival: arrival.max(now),
+                completion: at(times.completion, 0),
+                lead: Lead::default(),
+                posted: now.saturating_add(times.posting as u64),
+            };
+        }
         let lead = lead::now();
         Due {
             arrival: at(times.visible, needed + lead.arrival),

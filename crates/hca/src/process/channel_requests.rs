@@ -1,7 +1,7 @@
 //! Table of the channels that are requested, with the queue pairs that wait for each. The progress
 //! thread makes the channels (`outgoing_handshake`); no call blocks for one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use verbena_hca_os::clock;
@@ -42,8 +42,11 @@ pub enum ConnectStatus {
 
 struct PendingConnects<Q> {
     waiting: HashMap<Identity, WaitingQueuePairs<Q>>,
-    /// Processes that have not answered in time and may yet.
-    silent: HashSet<Identity>,
+    /// Processes that have not answered in time and may yet, and since when.
+    silent: HashMap<Identity, u64>,
+    /// Processes that a message was sent to, and their process ids in the PID namespace of this
+    /// one.
+    asked: HashMap<Identity, u32>,
 }
 
 /// Processes to which channels are requested, and the queue pairs that wait for them.
@@ -57,7 +60,8 @@ impl<Q> Default for ConnectRequests<Q> {
     fn default() -> ConnectRequests<Q> {
         let pending = PendingConnects {
             waiting: HashMap::new(),
-            silent: HashSet::new(),
+            silent: HashMap::new(),
+            asked: HashMap::new(),
         };
         ConnectRequests {
             pending: Mutex::new(pending),
@@ -74,7 +78,7 @@ impl<Q> ConnectRequests<Q> {
     /// Adds a request. Returns its result, and whether it is the first for that process.
     pub(super) fn add(&self, identity: Identity, waiter: Option<Arc<Q>>) -> (ConnectStatus, bool) {
         let mut pending = self.lock();
-        if pending.silent.contains(&identity) {
+        if pending.silent.contains_key(&identity) {
             return (ConnectStatus::Silent, false);
         }
         let mut is_new = false;
@@ -90,6 +94,23 @@ impl<Q> ConnectRequests<Q> {
             self.is_new.store(true, Ordering::Release);
         }
         (ConnectStatus::UnderWay, is_new)
+    }
+
+    /// Notes the process that a message was sent to; none if there is none any more.
+    pub(super) fn note_asked(&self, identity: Identity, pid: Option<u32>) {
+        let asked = &mut self.lock().asked;
+        match pid {
+            Some(pid) => asked.insert(identity, pid),
+            None => asked.remove(&identity),
+        };
+    }
+
+    /// Returns a process that was asked and has not answered in time: since when, and its process
+    /// id.
+    pub(super) fn silent(&self, identity: Identity) -> Option<(u64, u32)> {
+        let pending = self.lock();
+        let since = pending.silent.get(&identity)?;
+        Some((*since, *pending.asked.get(&identity)?))
     }
 
     /// Returns all requested processes, or nothing if none was added since the last call.
@@ -131,9 +152,14 @@ impl<Q> ConnectRequests<Q> {
     pub(super) fn end<C>(&self, identity: Identity, outcome: ConnectOutcome<'_, C>) -> Vec<Arc<Q>> {
         let mut pending = self.lock();
         match outcome {
-            ConnectOutcome::NoAnswer => pending.silent.insert(identity),
-            ConnectOutcome::Made(_) | ConnectOutcome::Gone => pending.silent.remove(&identity),
-        };
+            ConnectOutcome::NoAnswer => {
+                pending.silent.entry(identity).or_insert_with(clock::now);
+            }
+            ConnectOutcome::Made(_) | ConnectOutcome::Gone => {
+                pending.silent.remove(&identity);
+                pending.asked.remove(&identity);
+            }
+        }
         let waiting = pending.waiting.remove(&identity);
         waiting.map_or_else(Vec::new, |waiting| waiting.queue_pairs)
     }

@@ -4,7 +4,12 @@ use crate::process::channel_requests::{ConnectOutcome, ConnectStatus};
 use crate::process::{Outbound, Process};
 use crate::qp::Qp;
 use std::sync::Arc;
+use verbena_hca_os::clock;
+use verbena_hca_os::process_state::is_running;
 use verbena_hca_shm::registry::Identity;
+
+/// Nanoseconds for which a process may be too busy to make a channel.
+const LONGEST_BUSY: u64 = 60_000_000_000;
 
 impl Process {
     /// Requests the channel to a process, unless it exists or is being made, and returns at once.
@@ -26,6 +31,17 @@ impl Process {
             Some(owner) => self.connect(owner, waiter),
             None => ConnectStatus::NoProcess,
         }
+    }
+
+    /// Returns whether the owner of a queue pair number runs, but is too busy to make the channel:
+    /// on an adapter it would answer. It must have a message of this process, and takes no longer
+    /// than a minute.
+    pub fn is_owner_busy(&self, number: u32) -> bool {
+        let owner = self.membership.owner(number);
+        let silent = owner.and_then(|owner| self.channels.requests().silent(owner));
+        silent.is_some_and(|(since, pid)| {
+            clock::now().saturating_sub(since) < LONGEST_BUSY && is_running(pid)
+        })
     }
 
     /// Notifies all queue pairs that wait for a process of the result.

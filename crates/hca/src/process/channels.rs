@@ -65,8 +65,11 @@ impl<Q> Channels<Q> {
 
     fn count(mut self) -> Channels<Q> {
         for of in &mut self.lanes_in {
-            let receiver = of.receiver.map(|one| one.number);
-            let is_back = |one: &&Arc<LaneOut<Q>>| Some(one.user.number) == receiver;
+            let Some(receiver) = of.receiver else {
+                of.back = None;
+                continue;
+            };
+            let is_back = |one: &&Arc<LaneOut<Q>>| one.is_back_of(&of.inbound, receiver.number);
             of.back = self.lanes_out.iter().find(is_back).cloned();
         }
         let lanes = self.lanes_in.len().max(self.lanes_out.len());

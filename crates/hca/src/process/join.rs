@@ -48,7 +48,9 @@ impl Process {
             listener,
         });
         if emulation::own().is_some()
-            && let Some(nodes) = Nodes::join(member.registry.path(), member.identity)
+            && let Some(nodes) = Nodes::join(member.registry.path(), member.identity, |process| {
+                member.registry.is_alive(process)
+            })
         {
             let _ = self.nodes.set(nodes);
         }

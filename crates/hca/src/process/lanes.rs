@@ -4,13 +4,14 @@
 //! A message that is not plain in every respect is served as the record that it stands for, by the
 //! responder for channels. Its answer, if any, goes through the channel.
 
+use crate::cq::Taking;
 use crate::process::channels::InboundLane;
 use crate::process::lane_ends::{LaneEnd, LaneIn};
 use crate::process::outbound_lane::LaneOut;
 use crate::process::{Channels, Inbound, Process, QpCache, Serving};
 use crate::qp::Qp;
-use crate::qp::responder::lane::{is_next_served, is_plain_served};
-use crate::qp::ring_message::{LaneNotice, Route};
+use crate::qp::responder::lane::{Ends, is_next_served};
+use crate::qp::ring_message::{LaneMessage, LaneNotice, Route};
 use std::sync::Arc;
 use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_shm::channel::LANES;
@@ -37,28 +38,59 @@ impl Process {
         worked | self.complete_lanes(lanes_out)
     }
 
-    /// Completes the messages in lanes that peers have acknowledged.
-    #[inline]
-    pub(super) fn complete_lanes(&self, lanes: &[Arc<LaneOut<Qp>>]) -> bool {
+    /// As [`Process::progress_on_lanes`], for one of many polls: it may leave acknowledgements to a
+    /// later one, and takes the completions of its queue.
+    #[inline(always)]
+    pub(super) fn poll_lanes(
+        &self,
+        channels: &Channels,
+        lanes_in: &[InboundLane<Qp>],
+        lanes_out: &[Arc<LaneOut<Qp>>],
+        taking: &mut Taking<'_, Process>,
+    ) -> bool {
         let mut worked = false;
-        for one in lanes {
-            if let Some(head) = one.news() {
-                self.complete_lane(one, head);
+        for of in lanes_in {
+            if of.lane.has_message(&of.inbound.channel) {
+                worked |= self.serve_lane_with(of, channels, false, Some(taking));
+            }
+        }
+        for one in lanes_out {
+            if let Some(head) = one.news_for_poll() {
+                self.complete_lane(one, head, Some(taking));
                 worked = true;
             }
         }
         worked
     }
 
+    /// Completes the messages in lanes that peers have acknowledged.
+    #[inline]
+    pub(super) fn complete_lanes(&self, lanes: &[Arc<LaneOut<Qp>>]) -> bool {
+        let mut worked = false;
+        for one in lanes {
+            if let Some(head) = one.news() {
+                self.complete_lane(one, head, None);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    /// Completes the messages in a lane before the consumer's position `head`.
     #[inline(never)]
-    fn complete_lane(&self, one: &Arc<LaneOut<Qp>>, head: u32) {
-        // SYNC POINT lane head: the consumer answers a message before its position passes it. So
-        // the position is loaded first, and the answers up to it are taken before the messages
-        // count as acknowledged.
+    fn complete_lane(
+        &self,
+        one: &Arc<LaneOut<Qp>>,
+        head: u32,
+        taking: Option<&mut Taking<'_, Process>>,
+    ) {
+        // SYNC POINT lane head, lane echo: the consumer answers a message before it acknowledges
+        // it. So the acknowledgement is loaded first, and the answers up to it are taken before the
+        // messages count as acknowledged.
         if one.via.has_answer() && !planted::is(Bug::LaneAnswer) {
             self.complete_with(&one.via, one.via.completing.lock());
         }
-        if let Err(corrupt) = one.queue_pair.lane_acknowledged(one, head) {
+        if let Err(corrupt) = one.queue_pair.lane_acknowledged(one, head, taking) {
             self.cut_off(&one.via.peer, corrupt);
         }
     }
@@ -75,11 +107,17 @@ impl Process {
         if !of.lane.has_message(&of.inbound.channel) {
             return false;
         }
-        self.serve_lane_with(of, channels, waits)
+        self.serve_lane_with(of, channels, waits, None)
     }
 
     #[inline(never)]
-    fn serve_lane_with(&self, of: &InboundLane<Qp>, channels: &Channels, waits: bool) -> bool {
+    fn serve_lane_with(
+        &self,
+        of: &InboundLane<Qp>,
+        channels: &Channels,
+        waits: bool,
+        taking: Option<&mut Taking<'_, Process>>,
+    ) -> bool {
         if self.channels.is_newer_than(channels) {
             // The message may answer one in a lane that this view lacks.
             return true;
@@ -91,8 +129,8 @@ impl Process {
         let Some(mut state) = state else {
             return false;
         };
-        let back = of.back.as_slice();
-        let served = self.serve_plainly(&of.inbound, &of.lane, &mut state, back);
+        let back = of.back.as_ref();
+        let served = self.serve_plainly(&of.inbound, &of.lane, &mut state, back, taking);
         drop(state);
         if served > 0 {
             of.inbound.peer.wake();
@@ -116,25 +154,38 @@ impl Process {
         worked
     }
 
-    /// Serves plain messages at the front. Requests by the lanes `back` that the peer acknowledged
-    /// before it sent a message complete first. Returns the number of messages.
-    #[inline]
+    /// Serves plain messages at the front. Requests by the lane `back` that a message acknowledges
+    /// complete before it. Returns the number of messages.
+    #[inline(always)]
     fn serve_plainly(
         &self,
         inbound: &Arc<Inbound>,
         one: &LaneIn<Qp>,
         state: &mut State,
-        back: &[Arc<LaneOut<Qp>>],
+        back: Option<&Arc<LaneOut<Qp>>>,
+        mut taking: Option<&mut Taking<'_, Process>>,
     ) -> u32 {
         let store = inbound.channel.lane(one.number);
+        let ends = Ends::of(self, inbound, state);
         let mut served = 0;
         while served < BATCH
             && let Some(found) = lane::peek(&store, state.position, state.generation)
         {
             lane::prefetch_head(&store);
             self.complete_before(inbound);
-            self.complete_lanes(back);
-            if !is_plain_served(self, inbound, state, &store, &found) {
+            if !ends.are_open(inbound, state) {
+                break;
+            }
+            // SYNC POINT lane echo: of a peer that is connected now, as the open gates show.
+            if let Some(back) = back
+                && let Some(echo) = LaneMessage::echo(&found.header)
+                && u32::from(echo.lane) == back.number
+                && back.is_answered()
+            {
+                self.complete_lane(back, echo.position, taking.as_deref_mut());
+            }
+            let taking = taking.as_deref_mut();
+            if !ends.is_plain_served(self, inbound, state, &store, &found, taking) {
                 break;
             }
             served += 1;
@@ -158,14 +209,17 @@ impl Process {
         let mut worked = false;
         // As many as can be there, so that this ends.
         for _ in 0..lane::SLOTS {
-            let back = &channels.lanes_out;
-            if self.serve_plainly(inbound, one, &mut state, back) > 0 {
+            let is_back =
+                |out: &&Arc<LaneOut<Qp>>| out.is_back_of(inbound, state.destination.number);
+            let back = channels.lanes_out.iter().find(is_back);
+            if self.serve_plainly(inbound, one, &mut state, back, None) > 0 {
                 worked = true;
                 continue;
             }
             if lane::peek(&store, state.position, state.generation).is_none() {
                 return (worked, true);
             }
+            self.complete_lanes(&channels.lanes_out);
             if !is_next_served(self, inbound, &mut state, serving, qp_cache) {
                 return (worked, false);
             }

@@ -150,6 +150,9 @@ impl Process {
 
     fn create() -> Result<Process> {
         emulation::begin()?;
+        if let Some(emulation) = emulation::own() {
+            emulation.prepare();
+        }
         let forced = Forced::from_environment()?;
         let lanes = Mode::from_environment()?;
         let memory = Arc::new(ProcessMemory::create()?);

@@ -1,8 +1,8 @@
 //! A lane at its producer, as threads see it that look for acknowledgements.
 
-use crate::process::channel_ends::Outbound;
+use crate::process::channel_ends::{Inbound, Outbound};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use verbena_hca_shm::channel::Lane;
 use verbena_hca_shm::lane;
 
@@ -33,6 +33,72 @@ pub struct LaneOut<Q> {
     acknowledged: AtomicU32,
     /// Acknowledged position when the progress thread saw that the consumer was ahead of it.
     seen: AtomicU64,
+    patience: Patience,
+}
+
+/// How long polls wait for a message back, which acknowledges without a look at the consumer's
+/// position: each look takes the position's cache line from the consumer. Threads that poll at the
+/// same time may count wrongly, which is harmless.
+#[derive(Default)]
+struct Patience {
+    /// Polls before the first look.
+    limit: AtomicU32,
+    /// Polls since the last acknowledgement, up to [`MOST_POLLS`].
+    polls: AtomicU32,
+    /// Whether a look found the last acknowledgement.
+    was_looked_up: AtomicBool,
+}
+
+/// Largest limit.
+const MOST_POLLS: u32 = 256;
+
+impl Patience {
+    /// Counts a poll. Returns whether it looks.
+    #[inline]
+    fn is_over(&self) -> bool {
+        let polls = self.polls.load(Ordering::Relaxed);
+        if polls < MOST_POLLS {
+            self.polls.store(polls + 1, Ordering::Relaxed);
+        }
+        polls >= self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Counts a poll while nothing is in flight, if a look found the last acknowledgement.
+    #[inline]
+    fn count_idle(&self) {
+        if self.was_looked_up.load(Ordering::Relaxed) {
+            self.is_over();
+        }
+    }
+
+    /// Notes a message back. If it came late, after a look had found its acknowledgement, the next
+    /// wait is long enough for it, unless that is too long.
+    #[inline]
+    fn note_message(&self, came_late: bool) {
+        let polls = self.polls.load(Ordering::Relaxed);
+        self.polls.store(0, Ordering::Relaxed);
+        if !self.was_looked_up.load(Ordering::Relaxed) {
+            return;
+        }
+        self.was_looked_up.store(false, Ordering::Relaxed);
+        if came_late && polls < MOST_POLLS {
+            let needed = self.limit.load(Ordering::Relaxed) + polls + 1;
+            self.limit
+                .store((needed + needed / 4).min(MOST_POLLS), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes an acknowledgement by a look. If no message has come since the last one, the next wait
+    /// is shorter.
+    #[inline]
+    fn note_look(&self) {
+        self.polls.store(0, Ordering::Relaxed);
+        if self.was_looked_up.load(Ordering::Relaxed) {
+            let limit = self.limit.load(Ordering::Relaxed) / 2;
+            self.limit.store(limit, Ordering::Relaxed);
+        }
+        self.was_looked_up.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Value of `seen` when there was no acknowledgement; positions never reach it.
@@ -55,6 +121,7 @@ impl<Q> LaneOut<Q> {
             tail: AtomicU32::new(position),
             acknowledged: AtomicU32::new(position),
             seen: AtomicU64::new(NOTHING),
+            patience: Patience::default(),
         }
     }
 
@@ -62,6 +129,11 @@ impl<Q> LaneOut<Q> {
     #[inline]
     pub fn store(&self) -> Lane<'_> {
         self.via.channel.lane(self.number)
+    }
+
+    /// Returns whether the queue pair with a number sends to the peer of a channel by this lane.
+    pub fn is_back_of(&self, inbound: &Inbound<Q>, number: u32) -> bool {
+        self.user.number == number && self.via.peer.identity == inbound.peer.identity
     }
 
     /// Announces a message that ends at `tail`.
@@ -86,6 +158,32 @@ impl<Q> LaneOut<Q> {
         self.tail.load(Ordering::Relaxed) == acknowledged
     }
 
+    /// As [`LaneOut::news`], for a poll: it may leave the position to a later one, and wait for a
+    /// message back that acknowledges as well.
+    #[inline]
+    pub fn news_for_poll(&self) -> Option<u32> {
+        if self.is_idle() {
+            self.patience.count_idle();
+            return None;
+        }
+        if !self.patience.is_over() {
+            return None;
+        }
+        let news = self.news();
+        if news.is_some() {
+            self.patience.note_look();
+        }
+        news
+    }
+
+    /// Notes a message back that acknowledges. Returns whether anything is in flight.
+    #[inline]
+    pub fn is_answered(&self) -> bool {
+        let is_idle = self.is_idle();
+        self.patience.note_message(is_idle);
+        !is_idle
+    }
+
     /// Returns the consumer's position, if it acknowledges anything that was not processed yet.
     #[inline]
     pub fn news(&self) -> Option<u32> {
@@ -107,5 +205,61 @@ impl<Q> LaneOut<Q> {
     pub fn has_left_news(&self) -> bool {
         let news = self.first_news().map_or(NOTHING, u64::from);
         self.seen.swap(news, Ordering::Relaxed) == news && news != NOTHING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of polls before a look.
+    fn wait(patience: &Patience) -> u32 {
+        (0..).find(|_| patience.is_over()).unwrap()
+    }
+
+    /// A look finds the acknowledgement, and the message comes so many polls later.
+    fn come_late(patience: &Patience, polls: u32) {
+        patience.note_look();
+        (0..polls).for_each(|_| patience.count_idle());
+        patience.note_message(true);
+    }
+
+    #[test]
+    fn wait_is_as_long_as_messages_take() {
+        let patience = Patience::default();
+        assert_eq!(wait(&patience), 0);
+        come_late(&patience, 39);
+        assert_eq!(wait(&patience), 50);
+        // Messages come first: the wait stays.
+        (0..3).for_each(|_| patience.note_message(false));
+        assert_eq!(wait(&patience), 50);
+        come_late(&patience, 200);
+        assert_eq!(wait(&patience), MOST_POLLS);
+    }
+
+    #[test]
+    fn no_wait_for_messages_that_take_too_long_or_acknowledge_others() {
+        let patience = Patience::default();
+        come_late(&patience, MOST_POLLS);
+        assert_eq!(wait(&patience), 0);
+        // The message acknowledges a later request than the look.
+        patience.note_look();
+        patience.note_message(false);
+        assert_eq!(wait(&patience), 0);
+    }
+
+    #[test]
+    fn wait_ends_when_no_messages_come() {
+        let patience = Patience::default();
+        come_late(&patience, 203);
+        patience.note_look();
+        let waits: Vec<u32> = (0..10)
+            .map(|_| {
+                let waited = wait(&patience);
+                patience.note_look();
+                waited
+            })
+            .collect();
+        assert_eq!(waits, [255, 127, 63, 31, 15, 7, 3, 1, 0, 0]);
     }
 }

@@ -80,6 +80,18 @@ impl Attempt {
         }
     }
 
+    /// Returns the id of the process that was sent a message, in the PID namespace of this one;
+    /// none if there is none, or it is not visible from there.
+    pub(super) fn asked(&self) -> Option<u32> {
+        let socket = match &self.stage {
+            AttemptStage::BackingOff(_) => None,
+            AttemptStage::HelloSent(socket) => Some(socket),
+            AttemptStage::IntroductionSent(peer, _) => peer.socket(),
+        };
+        let (pid, _) = socket?.peer().ok()?;
+        u32::try_from(pid).ok().filter(|pid| *pid != 0)
+    }
+
     /// Connects and sends the hello message.
     pub(super) fn begin(&mut self, member: &Member) -> AttemptProgress {
         match call(member, self.identity) {

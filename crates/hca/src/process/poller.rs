@@ -444,6 +444,8 @@ impl Poller {
                     }
                 }
             }
+            let asked = self.attempts.get(&identity).and_then(Attempt::asked);
+            process.channels.requests().note_asked(identity, asked);
             if matches!(turn, AttemptProgress::Gone) {
                 self.attempts.remove(&identity);
                 process.end_connection_attempt(identity, ConnectOutcome::Gone);
@@ -573,6 +575,10 @@ impl Poller {
             return;
         };
         let turn = attempt.receive(process, member);
+        process
+            .channels
+            .requests()
+            .note_asked(identity, attempt.asked());
         if matches!(turn, AttemptProgress::More) {
             return;
         }

@@ -1,5 +1,6 @@
 //! Progress by threads that poll a completion queue.
 
+use crate::cq::Taking;
 use crate::process::{Process, SeenChannels};
 use std::sync::atomic::Ordering;
 
@@ -16,17 +17,12 @@ fn some_of<T>(all: &[T], turn: usize) -> &[T] {
 }
 
 impl Process {
-    /// Makes progress for a thread that polled a completion queue and found it empty. `has_some`
-    /// returns whether it is not by now.
+    /// Makes progress for a thread that polled a completion queue, found it empty, and takes its
+    /// completions.
     #[inline]
-    pub(crate) fn poll_progress(
-        &self,
-        seen: &mut SeenChannels,
-        number: impl FnOnce() -> u32,
-        has_some: impl FnOnce() -> bool,
-    ) {
+    pub(crate) fn poll_progress(&self, seen: &mut SeenChannels, taking: &mut Taking<'_, Process>) {
         self.activity.note_poll();
-        seen.look(&self.channels, number);
+        seen.look(&self.channels, || taking.number());
         let armings = self.activity.armings(Ordering::Relaxed);
         if seen.armings != armings {
             // The first poll after an arming looks at all: a thread that has armed a queue and
@@ -40,17 +36,22 @@ impl Process {
             true => None,
             false => Some(seen.take_turn(LOOKS)),
         };
+        if seen.satisfied >= SATISFIED {
+            // Before this poll takes completions.
+            seen.satisfied = 0;
+            self.progress_after_lanes(seen);
+        }
         let channels = &seen.channels;
         if channels.has_lanes() {
             let (lanes_in, lanes_out) = seen.lanes();
             let worked = match turn {
-                None => self.progress_on_lanes(channels, lanes_in, lanes_out),
+                None => self.poll_lanes(channels, lanes_in, lanes_out, taking),
                 Some(turn) => {
                     let (lanes_in, lanes_out) = (some_of(lanes_in, turn), some_of(lanes_out, turn));
-                    self.progress_on_lanes(channels, lanes_in, lanes_out)
+                    self.poll_lanes(channels, lanes_in, lanes_out, taking)
                 }
             };
-            if worked && seen.satisfied < SATISFIED && has_some() {
+            if worked && taking.has_some() {
                 seen.satisfied += 1;
                 return;
             }
@@ -62,6 +63,18 @@ impl Process {
             Some(turn) => (some_of(inbound, turn), some_of(outbound, turn)),
         };
         self.progress_on_rings(channels, inbound, outbound);
+        if seen.is_turn_of_others() {
+            self.progress_on_others(seen);
+        }
+        self.activity.yield_to_thread(&mut seen.looks);
+    }
+
+    /// Serves channels, and the network, after polls that ended at the lanes.
+    #[cold]
+    #[inline(never)]
+    fn progress_after_lanes(&self, seen: &mut SeenChannels) {
+        let channels = &seen.channels;
+        self.progress_on_rings(channels, &channels.inbound, &channels.outbound);
         if seen.is_turn_of_others() {
             self.progress_on_others(seen);
         }

@@ -272,13 +272,26 @@ impl Process {
     }
 
     /// Completes the requests that the peer consumed before it sent the request about to be served.
+    #[inline(always)]
     pub(super) fn complete_before(&self, inbound: &Arc<Inbound>) {
-        if inbound.reverse.get().is_none()
-            && let Some(outbound) = self.channels.outbound_to(inbound.peer.identity)
-        {
-            let _ = inbound.reverse.set(outbound);
+        match inbound.reverse.get() {
+            Some(outbound) if outbound.is_idle() => (),
+            reverse => self.complete_reverse(inbound, reverse),
         }
-        if let Some(outbound) = inbound.reverse.get().filter(|outbound| !outbound.is_idle()) {
+    }
+
+    #[inline(never)]
+    fn complete_reverse(&self, inbound: &Inbound, known: Option<&Arc<Outbound>>) {
+        let found = match known {
+            Some(_) => None,
+            None => self.channels.outbound_to(inbound.peer.identity),
+        };
+        if let Some(found) = &found {
+            let _ = inbound.reverse.set(found.clone());
+        }
+        if let Some(outbound) = known.or(found.as_ref())
+            && !outbound.is_idle()
+        {
             self.complete_with(outbound, outbound.completing.lock());
         }
     }

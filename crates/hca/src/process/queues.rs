@@ -1,6 +1,6 @@
 //! The process as the adapter of completion queues ([`crate::cq`]).
 
-use crate::cq::Adapter;
+use crate::cq::{Adapter, Taking};
 use crate::process::{Cq, Process, SeenChannels};
 use std::sync::Arc;
 
@@ -8,13 +8,8 @@ impl Adapter for Process {
     type View = SeenChannels;
 
     #[inline]
-    fn poll_progress(
-        &self,
-        view: &mut SeenChannels,
-        number: impl FnOnce() -> u32,
-        has_some: impl FnOnce() -> bool,
-    ) {
-        Process::poll_progress(self, view, number, has_some);
+    fn poll_progress(&self, view: &mut SeenChannels, taking: &mut Taking<'_, Process>) {
+        Process::poll_progress(self, view, taking);
     }
 
     fn poll_progress_without_view(&self) {

@@ -1,6 +1,6 @@
 //! Creating and destroying queue pairs.
 
-use super::responder::message_state::MessageState;
+use super::responder::message_state::{MessageState, ReceivedByLane};
 use super::send::SendQueue;
 use super::{Qp, QpInit, ReceiveQueue, check, terms};
 use crate::causes;
@@ -73,6 +73,7 @@ impl Qp {
                 causes: receive_causes,
                 known_range: KnownRange::default(),
             }),
+            received_by_lane: ReceivedByLane::default(),
             link,
         });
         let retired = queue_pair.lock_send().retired.clone();

@@ -28,6 +28,7 @@ mod post_receive;
 mod requester;
 pub mod responder;
 pub mod ring_message;
+mod ruled_peer;
 pub mod send;
 mod state;
 mod terms;
@@ -44,7 +45,7 @@ use crate::receive::ReceiveRing;
 use crate::srq::Srq;
 use crate::xrcd::Xrcd;
 use multicast_groups::Loopback;
-use responder::message_state::MessageState;
+use responder::message_state::{MessageState, ReceivedByLane};
 use responder::packet_responder::PacketResponder;
 use send::SendQueue;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -111,6 +112,7 @@ pub struct Qp {
     attributes: Mutex<ibv_qp_attr>,
     send: Lock<SendQueue>,
     receive: Lock<ReceiveQueue>,
+    received_by_lane: ReceivedByLane,
     /// The link, if rules are about it.
     link: Option<Arc<causes::link::QpLink>>,
 }

@@ -106,6 +106,7 @@ impl Qp {
             };
             let index = send.posted();
             send.begin_counting(&attributes.ah_attr, index);
+            self.meet_peer(&mut send, attributes.dest_qp_num, &attributes.ah_attr);
         }
         if mask & IBV_QP_SQ_PSN != 0 {
             send.set_psn(attributes.sq_psn);

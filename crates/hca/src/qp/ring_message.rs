@@ -5,7 +5,7 @@
 //! 9), in one record instead of many packets.
 
 use crate::qp::flush::Flush;
-use verbena_hca_shm::lane;
+use verbena_hca_shm::lane::{self, Echo};
 use verbena_hca_shm::ring::{Header, SHORT};
 use verbena_transport::fault::Fault;
 use verbena_wire::aeth::NakCode;
@@ -283,6 +283,9 @@ mod flag {
     pub const ROUTE: u8 = 32;
     pub const MULTICAST: u8 = 64;
     pub const SHARED: u8 = 128;
+
+    // Only for messages in a lane.
+    pub const ECHO: u8 = 1;
 
     // Only for flushes, which have no position in a message.
     pub const VISIBLE: u8 = 1;
@@ -616,7 +619,7 @@ impl LaneNotice {
 }
 
 impl LaneMessage {
-    const KNOWN: u8 = flag::SOLICITED | flag::IMMEDIATE;
+    const KNOWN: u8 = flag::SOLICITED | flag::IMMEDIATE | flag::ECHO;
 
     /// Returns the number of bytes before the payload.
     #[inline]
@@ -624,17 +627,32 @@ impl LaneMessage {
         if has_immediate { size_of::<u32>() } else { 0 }
     }
 
-    /// Encodes the message.
+    /// Encodes the message, with the position in the lane of the other direction, if there is one.
     #[inline]
-    pub fn emit(&self, generation: u16) -> lane::Header {
+    pub fn emit(&self, generation: u16, echo: Option<Echo>) -> lane::Header {
         let prefix = LaneMessage::prefix(self.immediate.is_some());
+        let Echo { lane, position } = echo.unwrap_or(Echo {
+            lane: 0,
+            position: 0,
+        });
         lane::Header {
             length: self.length as u8 + prefix as u8,
             generation,
             flags: flag::when(self.solicited, flag::SOLICITED)
-                | flag::when(self.immediate.is_some(), flag::IMMEDIATE),
-            psn: self.psn,
+                | flag::when(self.immediate.is_some(), flag::IMMEDIATE)
+                | flag::when(echo.is_some(), flag::ECHO),
+            psn_and_lane: self.psn & 0xff_ffff | u32::from(lane) << 24,
+            acknowledged: position,
         }
+    }
+
+    /// Returns the acknowledgement that a message carries, if any.
+    #[inline]
+    pub fn echo(header: &lane::Header) -> Option<Echo> {
+        (header.flags & flag::ECHO != 0).then_some(Echo {
+            lane: (header.psn_and_lane >> 24) as u8,
+            position: header.acknowledged,
+        })
     }
 
     /// Stores the immediate data, if any. Returns the address of the bytes.
@@ -665,7 +683,7 @@ impl LaneMessage {
             length: (length - prefix) as u32,
             immediate: has_immediate.then_some(0),
             solicited: header.flags & flag::SOLICITED != 0,
-            psn: header.psn,
+            psn: header.psn_and_lane & 0xff_ffff,
         })
     }
 

@@ -70,6 +70,7 @@ impl Qp {
             let mut receive = self.lock_receive();
             receive.ring.clear();
             receive.message_state = MessageState::default();
+            self.received_by_lane.clear();
             receive.packets = None;
         }
         self.established.store(false, Ordering::Relaxed);

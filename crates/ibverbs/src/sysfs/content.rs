@@ -99,9 +99,10 @@ fn files(device: Device, totals: &Totals) -> Vec<(String, String)> {
     let mut files = vec![];
     let mut of_bus = |name: &str, text: String| files.push((name.to_owned(), text));
     let attributes = device.attributes();
-    of_bus("vendor", format!("{:#06x}", attributes.vendor_id));
-    of_bus("device", format!("{:#06x}", attributes.vendor_part_id));
-    of_bus("subsystem_vendor", format!("{:#06x}", attributes.vendor_id));
+    let [vendor, part] = device.on_bus();
+    of_bus("vendor", format!("{vendor:#06x}"));
+    of_bus("device", format!("{part:#06x}"));
+    of_bus("subsystem_vendor", format!("{vendor:#06x}"));
     of_bus("subsystem_device", "0x0000".into());
     of_bus("revision", format!("{:#04x}", attributes.hw_ver));
     // Class of an InfiniBand controller (PCI code and ID assignment).

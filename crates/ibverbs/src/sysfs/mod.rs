@@ -14,6 +14,8 @@ use libc::{c_char, c_int, ssize_t};
 
 use content::{Entry, entries};
 use counters::{Totals, totals};
+use verbena_hca::emulation;
+use verbena_hca_net::device;
 
 /// Maximum number of links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -118,11 +120,32 @@ pub unsafe extern "C" fn verbena_sysfs_root(buffer: *mut c_char, size: usize) ->
         Ok(root) => root,
         Err(error) => return -(error.raw_os_error().unwrap_or(libc::EIO) as ssize_t),
     };
-    let bytes = root.as_os_str().as_encoded_bytes();
+    // SAFETY: the caller promises the buffer.
+    unsafe { store(root.as_os_str().as_encoded_bytes(), buffer, size) }
+}
+
+/// For the path shim: stores the zero-terminated names of the devices, without their index, in
+/// `buffer`. Returns their length, or a negative error number.
+///
+/// # Safety
+/// `buffer` must have `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbena_device_names(buffer: *mut c_char, size: usize) -> ssize_t {
+    // It has printed the reason if it fails, and opening a device fails as well.
+    let _ = emulation::begin();
+    // SAFETY: the caller promises the buffer.
+    unsafe { store(device::name_prefix().as_bytes(), buffer, size) }
+}
+
+/// Stores bytes and a zero in `buffer`. Returns their number, or a negative error number.
+///
+/// # Safety
+/// `buffer` must have `size` bytes.
+unsafe fn store(bytes: &[u8], buffer: *mut c_char, size: usize) -> ssize_t {
     if bytes.len() >= size {
         return -(libc::ENAMETOOLONG as ssize_t);
     }
-    // SAFETY: the path and one more byte fit; the text does not overlap the buffer.
+    // SAFETY: the bytes and one more fit; they do not overlap the buffer.
     unsafe {
         buffer.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
         buffer.add(bytes.len()).write(0);

@@ -140,13 +140,18 @@ fn remove_others(place: &Path, wanted: &BTreeSet<PathBuf>) {
     }
 }
 
+/// Files by whose text trees differ: devices, and those of other processes of the user, have
+/// others.
+const FIXED: [&str; 4] = ["/ifindex", "/vendor", "/device", "/revision"];
+
 impl Tree {
     fn open(all: &BTreeMap<String, Entry>) -> io::Result<Tree> {
         let directory =
             registry::prepare().map_err(|error| io::Error::from_raw_os_error(error.0))?;
         let mut hasher = DefaultHasher::new();
         for (name, entry) in all {
-            let is_fixed = matches!(entry, Entry::Link(_)) || name.ends_with("/ifindex");
+            let is_fixed =
+                matches!(entry, Entry::Link(_)) || FIXED.iter().any(|file| name.ends_with(file));
             (name, is_fixed.then_some(format!("{entry:?}"))).hash(&mut hasher);
         }
         let path = directory.join(format!("{}{:016x}", registry::TREE, hasher.finish()));

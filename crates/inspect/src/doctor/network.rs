@@ -11,9 +11,10 @@ use super::finding::Finding;
 use super::probe::Probe;
 use crate::doctor::Failure;
 
-/// Checks interfaces, the port, namespaces, and the interface of `verbena ipoib`.
+/// Checks interfaces, the port, namespaces, the interface of `verbena ipoib`, and the mounts of
+/// `verbena fabric exec`.
 pub fn findings() -> Result<Vec<Finding>, Failure> {
-    let mut findings = vec![interfaces(), port()?, namespaces(), ipoib()?];
+    let mut findings = vec![interfaces(), port()?, namespaces(), ipoib()?, mounts()?];
     if link::is_shared_out() {
         findings.insert(0, devices());
     }
@@ -115,5 +116,16 @@ fn ipoib() -> Result<Finding, Failure> {
         Ok(_) => Finding::ok(subject, "`verbena ipoib` can make its interface"),
         Err(reason) => Finding::missing(subject, reason.trim_start_matches("verbena: "))
             .advise("needed only for `verbena ipoib`; docs/ipoib.md lists its requirements"),
+    })
+}
+
+/// Makes the mounts of `verbena fabric exec --mount`, in a process that then ends.
+fn mounts() -> Result<Finding, Failure> {
+    let subject = "fabric mount";
+    Ok(match Probe::outcome(Probe::Mount.command()?)? {
+        Ok(_) => Finding::ok(subject, "programs without the C library can see a fabric"),
+        Err(reason) => Finding::missing(subject, reason.trim_start_matches("verbena: ")).advise(
+            "needed only for `verbena fabric exec --mount`; `verbena fabric sysfs` needs no mount",
+        ),
     })
 }

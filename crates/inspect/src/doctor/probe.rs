@@ -11,6 +11,7 @@ use verbena_hca_net::roce::shared_port::SharedPort;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::registry::{self, Registry};
 use verbena_ipoib::namespace::{self, IPV6_MTU, Plan};
+use verbena_run::mount;
 
 use super::trial_process;
 use crate::doctor::Failure;
@@ -28,6 +29,8 @@ pub enum Probe {
     Port,
     /// Making the namespaces and the interface of `verbena ipoib`.
     Ipoib,
+    /// Making the namespaces and the mounts of `verbena fabric exec --mount`.
+    Mount,
 }
 
 impl Probe {
@@ -43,6 +46,7 @@ impl Probe {
             Probe::Registry => "registry",
             Probe::Port => "port",
             Probe::Ipoib => "ipoib",
+            Probe::Mount => "mount",
         };
         let executable = env::current_exe().map_err(Failure::Start)?;
         let mut command = Command::new(executable);
@@ -104,6 +108,12 @@ impl Probe {
                     link_local: None,
                 };
                 namespace::enter(&plan).map_err(|error| Failure::Probe(error.to_string()))?;
+            }
+            Probe::Mount => {
+                // Any directory does.
+                let any = env::temp_dir();
+                mount::enter(&[("infiniband", &any)])
+                    .map_err(|error| Failure::Probe(error.to_string()))?;
             }
         }
         Ok(true)

@@ -38,13 +38,13 @@ struct Recorder {
 }
 
 impl Pairs for Recorder {
-    fn create(&mut self, id: u32) -> Option<u32> {
+    fn create(&mut self, id: u32, _: Side) -> Option<u32> {
         self.left = self.left.checked_sub(1)?;
         assert!(self.pairs.insert(id), "{id} is made twice");
         Some(1000 + id)
     }
 
-    fn connect(&mut self, id: u32, _: &Neighbour, end: &End, _: u32, _: bool) -> bool {
+    fn connect(&mut self, id: u32, _: &Neighbour, end: &End, _: u32, _: Side) -> bool {
         assert!(self.pairs.contains(&id) && end.queue_pair > 1000);
         assert!(self.connected.insert(id), "{id} is connected twice");
         true
@@ -248,6 +248,10 @@ fn messages_of_others_have_no_effect() {
     assert!(nodes[1].receive(&request, 1, 0));
     let (_, reply) = nodes[1].pairs.told[0];
     assert!(!nodes[0].receive(&reply, 3, 0));
+    // The other sender alone learns that it has no connection.
+    let (to, reject) = nodes[0].pairs.told.pop().unwrap();
+    assert_eq!(to.hardware.gid, neighbour(3, 0).hardware.gid);
+    assert!(matches!(reject, Message::Reject { .. }), "{reject:?}");
     settle(&mut nodes, 0);
     nodes[0].receive(&reply, 2, 0);
     settle(&mut nodes, 0);
@@ -275,6 +279,44 @@ fn messages_of_others_have_no_effect() {
     assert_eq!(nodes[0].pairs.connected.len(), 1);
     assert!(nodes[0].receive(&Message::Disconnect { own, peer: id }, 2, 0));
     assert!(nodes[0].pairs.pairs.is_empty());
+}
+
+#[test]
+fn an_unknown_reply_is_rejected_and_its_connection_ends() {
+    let (mut nodes, at) = pair();
+    nodes[0].send(&at[1], &[1], 0);
+    let (_, request) = nodes[0].pairs.told.remove(0);
+    assert!(nodes[1].receive(&request, 1, 0));
+    // The end that has requested the connection is replaced by another that knows nothing of it.
+    nodes[0] = Node::new(1, hardware_address::RC);
+    let (_, reply) = nodes[1].pairs.told.remove(0);
+    assert!(!nodes[0].receive(&reply, 2, 1));
+    let [(to, reject)] = nodes[0].pairs.told[..] else {
+        panic!("{:?}", nodes[0].pairs.told);
+    };
+    assert_eq!(to, at[1]);
+    assert!(nodes[1].receive(&reject, 1, 1));
+    assert!(nodes[1].pairs.pairs.is_empty() && nodes[1].pairs.told.is_empty());
+    // It has no answer, so that two ends do not reject each other forever.
+    assert!(!nodes[1].receive(&reject, 1, 1));
+    assert!(nodes[1].pairs.told.is_empty());
+}
+
+#[test]
+fn a_reply_of_another_number_than_the_established_connection_is_rejected() {
+    let (mut nodes, at) = pair();
+    nodes[0].send(&at[1], &[1], 0);
+    let (_, request) = nodes[0].pairs.told[0];
+    settle(&mut nodes, 0);
+    let Node { connections, pairs } = &mut nodes[1];
+    // The peer closes the connection, its message is lost, and the repeated request comes late.
+    let id = *connections.incoming.keys().next().unwrap();
+    connections.fail(id, pairs);
+    pairs.told.clear();
+    assert!(nodes[1].receive(&request, 1, 1));
+    assert_eq!(nodes[1].pairs.pairs.len(), 1);
+    settle(&mut nodes, 1);
+    assert!(nodes[1].pairs.pairs.is_empty());
 }
 
 #[test]

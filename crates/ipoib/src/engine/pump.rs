@@ -258,7 +258,7 @@ impl Pump {
                     None => self.station.receive_failed(),
                 }
                 if let Some(connected) = wire.adapter.connected() {
-                    connected.post_receive(message.buffer);
+                    connected.release(message.buffer);
                 }
             }
             Completed::Lost => self.station.receive_failed(),

@@ -562,6 +562,40 @@ fn a_packet_that_is_too_long_for_a_neighbour_is_cut_or_answered() {
 }
 
 #[test]
+fn a_packet_that_is_longer_than_the_interface_takes_is_cut_or_answered() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    let mut v4_packet = packet(v4(1), v4(2), MTU + 1, 1);
+    assert_eq!(station.take(&v4_packet, 0, &mut link), Taken::Cut(MTU));
+    v4_packet[6] = 0x40;
+    let v6_packet = packet(v6(1), v6(2), MTU + 1, 1);
+    for packet in [&v4_packet, &v6_packet] {
+        assert_eq!(station.known(packet, packet.len(), 0, &mut link), None);
+        assert_eq!(station.take(packet, 0, &mut link), Taken::Done);
+    }
+    assert_eq!(link.delivered.len(), 2);
+    assert!(link.sent.is_empty());
+    assert_eq!(station.counters().dropped(Drop::TooLong), 2);
+}
+
+#[test]
+fn errors_to_programs_are_limited_for_each_destination() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    for _ in 0..100 {
+        for to in [2, 3] {
+            station.take(&packet(v6(1), v6(to), MTU + 1, 1), 0, &mut link);
+        }
+    }
+    assert_eq!(link.delivered.len(), 12);
+    assert_eq!(station.counters().limited, 188);
+    assert_eq!(station.counters().dropped(Drop::TooLong), 200);
+    assert!(station.counters().to_string().contains("rate limit"));
+    station.take(&packet(v6(1), v6(2), MTU + 1, 1), 1_000, &mut link);
+    assert_eq!(link.delivered.len(), 13);
+}
+
+#[test]
 fn packets_for_groups_are_cut_to_datagrams() {
     let mut station = station(1);
     station.interface.mtu = 65_520;
@@ -621,7 +655,9 @@ proptest! {
         let mut now = 0;
         for (number, (to, length, is_v6, pause)) in steps.iter().enumerate() {
             let (from, to) = if *is_v6 { (v6(1), v6(*to)) } else { (v4(1), v4(*to)) };
-            let bytes = packet(from, to, *length, number as u32);
+            let mut bytes = packet(from, to, *length, number as u32);
+            // "Don't fragment" of IPv4.
+            bytes[6] |= if *is_v6 { 0 } else { 0x40 };
             prop_assert_eq!(stations[0].take(&bytes, now, &mut links[0]), Taken::Done);
             now += pause;
             stations[0].tick(now, &mut links[0]);

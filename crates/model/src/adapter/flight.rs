@@ -140,6 +140,9 @@ impl Flight {
 
     pub async fn take_turn_and_place(&mut self, held: Held) {
         if let Some(held) = self.take_turn(held).await {
+            if self.message.dropped.get() {
+                return self.is_dropped(held);
+            }
             if let Some(translated) = self.translate() {
                 translated.await;
             }
@@ -195,6 +198,8 @@ impl Flight {
         if takes_receive {
             let ready = Box::pin(target.take_receive(&mut held)).await;
             if !ready {
+                self.message.dropped.set(true);
+                target.adapter.count(|c| c.dropped += 1);
                 self.is_dropped(held);
                 return None;
             }
@@ -203,10 +208,9 @@ impl Flight {
         Some(held)
     }
 
-    /// Drops a datagram that found no receive request.
-    fn is_dropped(&self, held: Option<Held>) {
+    /// Drops a packet of a message without acknowledgement that found no receive request.
+    pub fn is_dropped(&self, held: Option<Held>) {
         let bytes = self.chunk.load.bytes;
-        self.target.adapter.count(|c| c.dropped += 1);
         self.target.adapter.count(|c| c.bytes_placed += bytes);
         self.target.let_go(held, self.flow.tail);
         self.source.delivered.pass();

@@ -11,7 +11,7 @@ use super::load::{Chunk, Held, Left};
 use super::operation::Transport;
 use super::request::Action;
 use crate::component::{Flow, Load, Network, Passage, Reading, Slot};
-use crate::kernel::{Machine, MachineNumber, Sim, Slab, Time, prefetch};
+use crate::kernel::{Machine, MachineNumber, RecordId, Sim, Slab, TaskId, Time, prefetch};
 use std::cell::{OnceCell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -137,20 +137,20 @@ impl Flights {
     }
 
     /// Adds a record; returns its number as a task and its own.
-    fn add(&self, sim: &Sim, record: Record) -> (u32, u32) {
+    fn add(&self, sim: &Sim, record: Record) -> (TaskId, RecordId) {
         let mut records = self.records.borrow_mut();
         let number = records.add(record);
         sim.note_records(records.room());
         (self.task(number), number)
     }
 
-    fn task(&self, record: u32) -> u32 {
+    fn task(&self, record: RecordId) -> TaskId {
         let machine = self.machine.get().expect("set when created");
         machine.task(record)
     }
 
     /// Polls the rest of a record.
-    fn poll(&self, number: u32) {
+    fn poll(&self, number: RecordId) {
         let taken = |record: &mut Record| record.rest.take();
         let rest = self.records.borrow_mut().get(number).and_then(taken);
         let Some(mut rest) = rest else { return };
@@ -169,7 +169,7 @@ impl Flights {
 }
 
 impl Machine for Flights {
-    fn advance(&self, sim: &Sim, number: u32) {
+    fn advance(&self, sim: &Sim, number: RecordId) {
         let mut records = self.records.borrow_mut();
         let Some(record) = records.get(number) else {
             return;
@@ -210,10 +210,11 @@ impl Machine for Flights {
         }
     }
 
-    fn prefetch(&self, number: u32, depth: usize) {
+    fn prefetch(&self, number: RecordId, depth: usize) {
         let records = self.records.borrow();
-        match (depth, records.slot(number)) {
-            (0, slot) => prefetch::of(slot),
+        let slot = records.slot(number);
+        match (depth, slot.record()) {
+            (0, _) => prefetch::of(slot),
             (_, Some(record)) => {
                 if let Some(network) = &*self.network.borrow() {
                     record.prefetch(network, depth);
@@ -528,6 +529,10 @@ impl Record {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
+        if flight.message.dropped.get() {
+            flight.is_dropped(Some(held));
+            return Advance::Ended;
+        }
         if let Some(translated) = flight.translate() {
             return self.become_task(|mut flight| async move {
                 translated.await;

@@ -26,7 +26,7 @@ pub struct Counters {
     pub translation_misses: u64,
     /// Congestion notifications received.
     pub notified: u64,
-    /// Datagrams dropped because no receive request was posted.
+    /// Unacknowledged messages dropped because no receive request was posted.
     pub dropped: u64,
     /// Payload bytes submitted for sending, including read responses.
     pub bytes_sent: u64,

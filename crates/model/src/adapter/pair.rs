@@ -332,6 +332,8 @@ pub(super) struct Message {
     pub remote: MemoryLocation,
     /// When a processor sees its last byte in the target's memory.
     pub visible: Cell<Option<Time>>,
+    /// Whether its first packet found no receive request: the others are dropped, too.
+    pub dropped: Cell<bool>,
     pub placed: RefCell<Option<Action>>,
     pub completed: RefCell<Option<Action>>,
 }

@@ -99,6 +99,7 @@ impl Pair {
             bytes: request.bytes,
             remote: request.remote,
             visible: Cell::new(None),
+            dropped: Cell::new(false),
             placed: RefCell::new(request.placed),
             completed: RefCell::new(request.completed),
         });

@@ -22,8 +22,10 @@ use crate::kernel::prefetch;
 use crate::kernel::{Draws, Occupancy, Server, Sim, Space, Take, Time};
 use crate::profile::{Cable, Link, Marking, Rate, Switch, System};
 use crate::stage;
+use crate::topology::Built;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Bytes per credit.
 const BLOCK: u64 = 64;
@@ -119,6 +121,38 @@ impl Egress {
     }
 }
 
+/// Loads that wait for credits at an egress port, and the time for which the port therefore sent
+/// nothing: the time that `PortXmitWait` counts. Source: InfiniBand architecture specification,
+/// volume 1, section 16.1 (performance management).
+#[derive(Default)]
+struct Stall {
+    waiting: Cell<u32>,
+    /// When the first of them came, or a load passed since.
+    since: Cell<Time>,
+    stalled: Cell<Time>,
+}
+
+impl Stall {
+    fn begin(&self, now: Time) {
+        if self.waiting.get() == 0 {
+            self.since.set(now);
+        }
+        self.waiting.set(self.waiting.get() + 1);
+    }
+
+    /// Notes that a load takes the port now, which has been free since `free`.
+    fn pass(&self, now: Time, free: Time, has_waited: bool) {
+        if self.waiting.get() > 0 {
+            let idle = now.since(self.since.get().max(free));
+            self.stalled.set(self.stalled.get() + idle);
+            self.since.set(now);
+        }
+        if has_waited {
+            self.waiting.set(self.waiting.get() - 1);
+        }
+    }
+}
+
 struct Marks {
     marking: Marking,
     /// By egress port: each sequence is drawn from in one partition only.
@@ -146,6 +180,8 @@ pub struct Network {
     smallest: u64,
     largest: u64,
     marks: Option<Marks>,
+    /// The names of a fabric that exists, and the waiting at its egress ports.
+    built: Option<(Arc<Built>, Vec<Stall>)>,
 }
 
 impl Network {
@@ -172,14 +208,14 @@ impl Network {
             marking: congestion.marking.clone(),
             draws: (0..topology.egresses()).map(Draws::new).collect(),
         });
-        let stated = system.topology.as_ref().and_then(|t| t.rates.as_deref());
-        let rate = |egress| stated.and_then(|rates| topology.rate(egress, rates));
+        let built = system.topology.as_ref().and_then(|t| t.built.as_ref());
+        let rate = |egress| built.and_then(|built| topology.rate(egress, built));
         Network {
             sim: sim.clone(),
             rates: (0..topology.egresses())
                 .map(|egress| rate(egress).unwrap_or(link.rate))
                 .collect(),
-            is_uniform: stated.is_none(),
+            is_uniform: built.is_none(),
             link: link.clone(),
             latency: switch.map_or(Time::ZERO, |s| s.latency),
             cable: Network::end_to_end(&system.cable),
@@ -191,6 +227,10 @@ impl Network {
             smallest: link.buffer.0.min(in_switches),
             largest: link.buffer.0.max(in_switches),
             marks,
+            built: built.map(|built| {
+                let stalls = (0..topology.egresses()).map(|_| Stall::default());
+                (built.clone(), stalls.collect())
+            }),
             topology,
         }
     }
@@ -289,13 +329,15 @@ impl Network {
     pub async fn depart(&self, in_flight: &mut PacketInFlight, flow: Flow) {
         let (room, slot) = self.enter(in_flight.own as usize, in_flight.sent);
         in_flight.slot = slot;
+        self.begin_to_wait(in_flight.own as usize);
         room.await;
-        self.leave(in_flight, flow);
+        self.leave(in_flight, flow, true);
     }
 
     /// Sends a load for which the far end of its adapter's link has buffer space.
-    fn leave(&self, in_flight: &mut PacketInFlight, flow: Flow) {
+    fn leave(&self, in_flight: &mut PacketInFlight, flow: Flow, has_waited: bool) {
         let own = in_flight.own as usize;
+        self.note_stall(own, has_waited);
         let load = in_flight.sent.load;
         in_flight.spans = self.spans(own, in_flight.sent);
         let (span, tail) = in_flight.spans;
@@ -309,9 +351,12 @@ impl Network {
         in_flight.slot = self.slot(in_flight.own as usize, in_flight.sent);
         let Slot { buffer, bytes } = in_flight.slot;
         match self.buffers[buffer as usize].enter(&self.sim, u64::from(bytes)) {
-            Some(ticket) => Passage::Leaving(ticket),
+            Some(ticket) => {
+                self.begin_to_wait(in_flight.own as usize);
+                Passage::Leaving(ticket)
+            }
             None => {
-                self.leave(in_flight, flow);
+                self.leave(in_flight, flow, false);
                 Passage::Left
             }
         }
@@ -321,7 +366,7 @@ impl Network {
     pub(crate) fn departs(&self, in_flight: &mut PacketInFlight, ticket: u64, flow: Flow) -> bool {
         let departs = self.has_room(in_flight.slot, ticket);
         if departs {
-            self.leave(in_flight, flow);
+            self.leave(in_flight, flow, true);
         }
         departs
     }
@@ -360,9 +405,12 @@ impl Network {
         let slot = self.slot(egress, sent);
         let buffer = &self.buffers[slot.buffer as usize];
         match buffer.enter(&self.sim, u64::from(slot.bytes)) {
-            Some(ticket) => Passage::Waiting(slot, ticket),
+            Some(ticket) => {
+                self.begin_to_wait(egress);
+                Passage::Waiting(slot, ticket)
+            }
             None => {
-                self.pass_port(in_flight, slot);
+                self.pass_port(in_flight, slot, false);
                 self.continues(in_flight)
             }
         }
@@ -375,7 +423,7 @@ impl Network {
         (slot, ticket): (Slot, u64),
     ) -> Option<Passage> {
         self.has_room(slot, ticket).then(|| {
-            self.pass_port(in_flight, slot);
+            self.pass_port(in_flight, slot, true);
             self.continues(in_flight)
         })
     }
@@ -388,8 +436,9 @@ impl Network {
             self.sim.travel(place, due).await;
             let (egress, sent) = self.choose(in_flight);
             let (room, slot) = self.enter(egress, sent);
+            self.begin_to_wait(egress);
             room.await;
-            self.pass_port(in_flight, slot);
+            self.pass_port(in_flight, slot, true);
         }
         let arrival = self.arrival(in_flight);
         self.sim.sleep_until(arrival.flow.head).await;
@@ -439,8 +488,9 @@ impl Network {
 
     /// Passes an egress port that has buffer space behind it: the load moves from its previous
     /// buffer to `slot`.
-    fn pass_port(&self, in_flight: &mut PacketInFlight, slot: Slot) {
+    fn pass_port(&self, in_flight: &mut PacketInFlight, slot: Slot, has_waited: bool) {
         let egress = slot.buffer as usize / self.lanes as usize;
+        self.note_stall(egress, has_waited);
         let load = in_flight.sent.load;
         let entered = in_flight.begin + self.cable;
         let (span, tail) = match self.is_uniform {
@@ -457,6 +507,19 @@ impl Network {
                 .span(stage::SWITCH, in_flight.from as usize, entered, turn.start);
         }
         self.note(in_flight, on_link);
+    }
+
+    fn begin_to_wait(&self, egress: usize) {
+        if let Some((_, stalls)) = &self.built {
+            stalls[egress].begin(self.sim.now());
+        }
+    }
+
+    fn note_stall(&self, egress: usize, has_waited: bool) {
+        if let Some((_, stalls)) = &self.built {
+            let free = self.egresses[egress].server.free();
+            stalls[egress].pass(self.sim.now(), free, has_waited);
+        }
     }
 
     /// Returns the stage that a link's time is accounted to.
@@ -546,6 +609,20 @@ impl Network {
         carried.map(|egress| egress.payload.get()).collect()
     }
 
+    /// Returns the time so far for which each egress port had loads to send and sent none for lack
+    /// of credits; nothing unless the fabric exists.
+    pub fn stalled(&self) -> Vec<Time> {
+        let stalls = self.built.iter().flat_map(|(_, stalls)| stalls);
+        stalls.map(|stall| stall.stalled.get()).collect()
+    }
+
+    /// Returns the names of an egress port and of the port that its link leads to, if the fabric
+    /// exists.
+    pub fn port_names(&self, egress: usize) -> Option<[&str; 2]> {
+        let (built, _) = self.built.as_ref()?;
+        self.topology.port_names(egress, built)
+    }
+
     /// Returns the least time for loads that occupied the links for these times, and the link that
     /// needs it. Where switches choose among links, those of a switch share their
     /// load.
@@ -564,7 +641,15 @@ impl Network {
             (share, time)
         });
         let (share, time) = times.max_by_key(|(_, time)| *time)?;
-        (time > Time::ZERO).then(|| (self.topology.name(share), time))
+        let of_fabric = match share {
+            Share::One(egress) => self.port_names(egress),
+            Share::From(_) | Share::To(_) => None,
+        };
+        let name = || match of_fabric {
+            Some([from, to]) => format!("the link from {from} to {to}"),
+            None => self.topology.name(share),
+        };
+        (time > Time::ZERO).then(|| (name(), time))
     }
 }
 

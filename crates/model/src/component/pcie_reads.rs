@@ -8,7 +8,7 @@
 use super::load::{Flow, Load};
 use super::pcie::PcieModel;
 use super::transfer::Part;
-use crate::kernel::{Machine, MachineNumber, Permit, Sim, Slab, Space, Time, prefetch};
+use crate::kernel::{Machine, MachineNumber, Permit, RecordId, Sim, Slab, Space, Time, prefetch};
 use std::cell::{OnceCell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -293,7 +293,7 @@ impl ReadRecords {
 }
 
 impl Machine for ReadRecords {
-    fn advance(&self, sim: &Sim, record: u32) {
+    fn advance(&self, sim: &Sim, record: RecordId) {
         let mut records = self.records.borrow_mut();
         if let Some(reads) = records.get(record)
             && reads.place == sim.place()
@@ -303,10 +303,11 @@ impl Machine for ReadRecords {
         }
     }
 
-    fn prefetch(&self, record: u32, depth: usize) {
+    fn prefetch(&self, record: RecordId, depth: usize) {
         let records = self.records.borrow();
-        match (depth, records.slot(record)) {
-            (0, slot) => prefetch::of(slot),
+        let slot = records.slot(record);
+        match (depth, slot.record()) {
+            (0, _) => prefetch::of(slot),
             (_, Some(reads)) => reads.prefetch(depth),
             (_, None) => (),
         }

@@ -2,7 +2,7 @@
 
 use super::load::Flow;
 use crate::kernel::prefetch;
-use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
+use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, TaskId, Time};
 use crate::profile::Pcie;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -82,7 +82,7 @@ impl Part {
     }
 
     /// Returns the task that waits for its reading.
-    pub(super) fn waiting(&self) -> Option<u32> {
+    pub(super) fn waiting(&self) -> Option<TaskId> {
         self.0.latch.waiting()
     }
 
@@ -140,7 +140,7 @@ impl Reading {
 
     /// Returns the times of the load once its head has arrived; until then, wakes `task` at that
     /// instant. No other task may wait.
-    pub(crate) fn done_or_wakes(&self, task: u32) -> Option<Flow> {
+    pub(crate) fn done_or_wakes(&self, task: TaskId) -> Option<Flow> {
         let is_over = self.parts.latch.is_over_or_wakes(task);
         is_over.then(|| self.parts.flow.get())
     }

@@ -10,12 +10,10 @@
 //! "The cost of conservative synchronization in parallel discrete event simulations", JACM 1993;
 //! used here for cache locality only.)
 
+use super::records::TaskId;
 use super::time::Time;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
-
-/// Number of a task; reused after the task has ended.
-pub(super) type TaskId = u32;
 
 /// Number of a partition.
 pub(super) type PartitionNumber = u32;
@@ -37,23 +35,39 @@ struct Entry {
     task: TaskId,
 }
 
-/// An event scheduled during a turn: instant, number in the order of scheduling, task, as one
-/// integer, which is compared at once.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Told(u128);
+/// An event scheduled during a turn.
+#[derive(Clone, Copy)]
+struct Told {
+    instant: Time,
+    /// Number in the order of scheduling.
+    sequence: u64,
+    task: TaskId,
+}
 
 impl Told {
-    fn new(instant: Time, sequence: u32, task: TaskId) -> Told {
-        let order = u64::from(sequence) << 32 | u64::from(task);
-        Told(u128::from(instant.0) << 64 | u128::from(order))
+    /// Returns instant and number as one integer, which is compared at once.
+    fn order(&self) -> u128 {
+        u128::from(self.instant.0) << 64 | u128::from(self.sequence)
     }
+}
 
-    fn instant(self) -> Time {
-        Time((self.0 >> 64) as u64)
+impl PartialEq for Told {
+    fn eq(&self, other: &Told) -> bool {
+        self.order() == other.order()
     }
+}
 
-    fn task(self) -> TaskId {
-        self.0 as TaskId
+impl Eq for Told {}
+
+impl PartialOrd for Told {
+    fn partial_cmp(&self, other: &Told) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Told {
+    fn cmp(&self, other: &Told) -> Ordering {
+        self.order().cmp(&other.order())
     }
 }
 
@@ -66,7 +80,7 @@ pub(super) struct Calendar {
     end: Time,
     /// Events scheduled during this turn that fall before the window's end.
     agenda: BinaryHeap<Reverse<Told>>,
-    sequence: u32,
+    sequence: u64,
     /// The current window by partition. The current partition's entries are in time order; those
     /// before `next` have happened.
     round: Vec<Entry>,
@@ -145,8 +159,11 @@ impl Calendar {
                 "place {place} received {instant} from place {}, less than a lookahead before",
                 self.place
             );
-            self.agenda
-                .push(Reverse(Told::new(instant, self.sequence, task)));
+            self.agenda.push(Reverse(Told {
+                instant,
+                sequence: self.sequence,
+                task,
+            }));
             self.sequence += 1;
         }
     }
@@ -186,7 +203,7 @@ impl Calendar {
             self.name_coming(coming);
         }
         let planned = self.round[..self.turn_ends].get(self.next);
-        let told = self.agenda.peek().map(|Reverse(told)| told.instant());
+        let told = self.agenda.peek().map(|Reverse(told)| told.instant);
         // On a tie, entries from before the window precede those scheduled during the turn.
         match planned {
             Some(entry) if told.is_none_or(|told| entry.instant <= told) => {
@@ -195,7 +212,7 @@ impl Calendar {
             }
             _ => {
                 let Reverse(told) = self.agenda.pop()?;
-                Some((told.instant(), told.task()))
+                Some((told.instant, told.task))
             }
         }
     }
@@ -304,11 +321,14 @@ mod tests {
     fn one_partition_runs_by_time_then_by_scheduling_order() {
         let mut calendar = Calendar::of_one_place();
         for (instant, task) in [(70, 0), (30, 1), (70, 2), (30, 3)] {
-            calendar.schedule(0, Time(instant), task);
+            calendar.schedule(0, Time(instant), TaskId::numbered(task));
         }
         let order: Vec<_> = std::iter::from_fn(|| calendar.next(unnamed)).collect();
         let expected = [(30, 1), (30, 3), (70, 0), (70, 2)];
-        assert_eq!(order, expected.map(|(instant, task)| (Time(instant), task)));
+        assert_eq!(
+            order,
+            expected.map(|(instant, task)| (Time(instant), TaskId::numbered(task)))
+        );
     }
 
     #[test]
@@ -316,24 +336,26 @@ mod tests {
         let mut calendar = Calendar::of_places(Time(100));
         for (place, instant, task) in [(1, 10, 0), (0, 90, 1), (1, 120, 2), (0, 20, 3), (1, 10, 4)]
         {
-            calendar.schedule(place, Time(instant), task);
+            calendar.schedule(place, Time(instant), TaskId::numbered(task));
         }
-        assert_eq!(calendar.next(unnamed), Some((Time(20), 3)));
+        let first = calendar.next(unnamed);
+        assert_eq!(first, Some((Time(20), TaskId::numbered(3))));
         // Scheduled within the window: runs before the partition's own later event and before the
         // other partition.
-        calendar.schedule(0, Time(80), 5);
+        calendar.schedule(0, Time(80), TaskId::numbered(5));
         let order: Vec<_> =
             std::iter::from_fn(|| calendar.next(unnamed).map(|(_, task)| task)).collect();
-        assert_eq!(order, [5, 1, 0, 4, 2]);
+        assert_eq!(order, [5, 1, 0, 4, 2].map(TaskId::numbered));
     }
 
     #[test]
     fn every_event_of_a_window_is_announced_once_at_each_stage() {
         let mut calendar = Calendar::of_places(Time(100));
-        const TASKS: TaskId = 500;
+        const TASKS: u32 = 500;
         for task in 0..TASKS {
             // Two windows; some partitions have one event in each, some have many.
             let (place, window) = (task * task % 37, u64::from(task % 2));
+            let task = TaskId::numbered(task);
             calendar.schedule(place, Time(100 * window + 50), task);
         }
         let mut named = [(); STAGES].map(|()| Vec::new());
@@ -352,9 +374,9 @@ mod tests {
     #[should_panic(expected = "less than a lookahead before")]
     fn an_event_for_another_partition_within_the_lookahead_panics() {
         let mut calendar = Calendar::of_places(Time(100));
-        calendar.schedule(0, Time(0), 0);
+        calendar.schedule(0, Time(0), TaskId::numbered(0));
         calendar.next(unnamed);
-        calendar.schedule(1, Time(50), 1);
+        calendar.schedule(1, Time(50), TaskId::numbered(1));
     }
 
     /// Compares with a list that is searched for the first event each time; events schedule others,
@@ -373,7 +395,7 @@ mod tests {
                 (number >> 33) % below
             };
             let add = |calendar: &mut Calendar, list: &mut Vec<_>, place, instant: u64| {
-                let task = list.len() as TaskId;
+                let task = TaskId::numbered(list.len() as u32);
                 calendar.schedule(place, Time(instant), task);
                 list.push((instant / LOOKAHEAD, place, Time(instant), task));
             };

@@ -9,9 +9,9 @@
 //! of this kernel works only inside a task of its [`Sim`].
 
 use super::activity_pool::{Activity, ActivityPool};
-use super::calendar::{Calendar, PartitionNumber, TaskId};
+use super::calendar::{Calendar, PartitionNumber};
 use super::prefetch;
-use super::records::{Machine, MachineNumber, record_of};
+use super::records::{Machine, MachineNumber, Slab, TaskId};
 use super::time::Time;
 use super::trace::Trace;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -49,8 +49,9 @@ const FETCHED_FROM: usize = 4096;
 
 type Task = Pin<Box<dyn Activity>>;
 
-struct Slot {
-    /// None while the task runs and after it has ended.
+/// A task that is a future.
+struct Asleep {
+    /// `None` while it runs.
     task: Option<Task>,
     /// Its partition: where it started, or has travelled to. An event of another one is stale.
     waits_in: PartitionNumber,
@@ -65,8 +66,7 @@ struct Inner {
     several: bool,
     calendar: RefCell<Calendar>,
     ready: RefCell<VecDeque<TaskId>>,
-    tasks: RefCell<Vec<Slot>>,
-    free: RefCell<Vec<TaskId>>,
+    tasks: RefCell<Slab<Asleep>>,
     pool: ActivityPool,
     /// The machines of the tasks that are records.
     machines: [OnceCell<Rc<dyn Machine>>; MachineNumber::MOST],
@@ -109,13 +109,12 @@ impl Sim {
         Sim(Rc::new(Inner {
             now: Cell::new(Time::ZERO),
             events: Cell::new(0),
-            current: Cell::new(0),
+            current: Cell::default(),
             place: Cell::new(0),
             several,
             calendar: RefCell::new(calendar),
             ready: RefCell::new(VecDeque::new()),
-            tasks: RefCell::new(Vec::new()),
-            free: RefCell::new(Vec::new()),
+            tasks: RefCell::default(),
             pool: ActivityPool::default(),
             machines: [const { OnceCell::new() }; MachineNumber::MOST],
             prefetches: Cell::new(false),
@@ -229,29 +228,24 @@ impl Sim {
         if !self.0.several {
             return self.start(future);
         }
-        let id = self.add(self.0.pool.boxed(future));
-        self.0.tasks.borrow_mut()[id as usize].waits_in = self.place_of(place);
+        let place = self.place_of(place);
+        let id = self.add_in(place, self.0.pool.boxed(future));
         let mut calendar = self.0.calendar.borrow_mut();
-        calendar.schedule(self.place_of(place), self.now(), id);
+        calendar.schedule(place, self.now(), id);
     }
 
     fn add(&self, task: Task) -> TaskId {
+        self.add_in(self.place(), task)
+    }
+
+    fn add_in(&self, waits_in: PartitionNumber, task: Task) -> TaskId {
         let mut tasks = self.0.tasks.borrow_mut();
-        let slot = Slot {
+        let id = tasks.add(Asleep {
             task: Some(task),
-            waits_in: self.place(),
-        };
-        match self.0.free.borrow_mut().pop() {
-            Some(id) => {
-                tasks[id as usize] = slot;
-                id
-            }
-            None => {
-                tasks.push(slot);
-                self.note_records(tasks.len());
-                (tasks.len() - 1) as TaskId
-            }
-        }
+            waits_in,
+        });
+        self.note_records(tasks.room());
+        TaskId::of_future(id)
     }
 
     /// Runs until `future` has finished and returns its value. Other tasks stay suspended where
@@ -284,10 +278,9 @@ impl Sim {
     /// other alive.
     pub fn clear(&self) {
         ENDED.set(ENDED.get() + self.0.events.take());
-        let tasks: Vec<_> = self.0.tasks.borrow_mut().drain(..).collect();
+        let tasks = self.0.tasks.borrow_mut().take();
         self.0.calendar.borrow_mut().clear();
         self.0.ready.borrow_mut().clear();
-        self.0.free.borrow_mut().clear();
         // Dropping a task may release a permit, which wakes another task: harmless, as nothing runs
         // any more.
         drop(tasks);
@@ -324,38 +317,41 @@ impl Sim {
         if events.is_multiple_of(PORTION) {
             EVENTS.fetch_add(PORTION, Ordering::Relaxed);
         }
-        if let Some((machine, record)) = record_of(id) {
+        let (machine, number) = id.parts();
+        if let Some(machine) = machine {
             inner.current.set(id);
             if let Some(machine) = inner.machines[machine].get() {
-                machine.advance(self, record);
+                machine.advance(self, number);
             }
             return true;
         }
         let mut task = {
             let mut tasks = inner.tasks.borrow_mut();
-            let slot = &mut tasks[id as usize];
-            if is_timed && inner.several && slot.waits_in != inner.place.get() {
+            // A task may have been woken twice and have ended meanwhile.
+            let Some(asleep) = tasks.get(number) else {
+                return true;
+            };
+            if is_timed && inner.several && asleep.waits_in != inner.place.get() {
                 return true;
             }
-            // A task that has ended meanwhile may have been woken twice.
-            match slot.task.take() {
+            match asleep.task.take() {
                 Some(task) => task,
                 None => return true,
             }
         };
         inner.current.set(id);
-        match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => inner.tasks.borrow_mut()[id as usize].task = Some(task),
-            Poll::Ready(()) => {
-                task.end(&inner.pool);
-                inner.free.borrow_mut().push(id);
-            }
+        let has_ended = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if has_ended.is_ready() {
+            task.end(&inner.pool);
+            inner.tasks.borrow_mut().remove(number);
+        } else if let Some(asleep) = inner.tasks.borrow_mut().get(number) {
+            asleep.task = Some(task);
         }
         true
     }
 
     /// Prefetches the state of a task.
-    pub(crate) fn prefetch(&self, task: u32) {
+    pub(crate) fn prefetch(&self, task: TaskId) {
         self.0.prefetch(0, task);
     }
 
@@ -390,8 +386,11 @@ impl Sim {
     }
 
     fn schedule(&self, place: PartitionNumber, instant: Time) {
-        if place != self.place() {
-            self.0.tasks.borrow_mut()[self.current() as usize].waits_in = place;
+        let (_, number) = self.current().parts();
+        if place != self.place()
+            && let Some(asleep) = self.0.tasks.borrow_mut().get(number)
+        {
+            asleep.waits_in = place;
         }
         let mut calendar = self.0.calendar.borrow_mut();
         calendar.schedule(place, instant, self.current());
@@ -402,17 +401,24 @@ impl Inner {
     /// Prefetches the state of an upcoming task: tasks of other partitions were last used a window
     /// ago.
     fn prefetch(&self, depth: usize, id: TaskId) {
-        if let Some((machine, record)) = record_of(id) {
+        let (machine, number) = id.parts();
+        if let Some(machine) = machine {
             if let Some(machine) = self.machines[machine].get() {
-                machine.prefetch(record, depth);
+                machine.prefetch(number, depth);
             }
             return;
         }
-        let slot = &self.tasks.borrow()[id as usize];
-        match (depth, &slot.task) {
+        let tasks = self.tasks.borrow();
+        let slot = tasks.slot(number);
+        match (depth, slot.record()) {
             (0, _) => prefetch::of(slot),
-            (_, Some(task)) => prefetch::of(&**task),
-            (_, None) => (),
+            (
+                _,
+                Some(Asleep {
+                    task: Some(task), ..
+                }),
+            ) => prefetch::of(&**task),
+            _ => (),
         }
     }
 }

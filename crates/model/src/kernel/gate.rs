@@ -1,7 +1,7 @@
 //! A gate that lets tasks pass in the order of their numbers.
 
-use super::calendar::TaskId;
 use super::executor::Sim;
+use super::records::TaskId;
 use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

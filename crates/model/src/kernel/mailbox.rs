@@ -1,7 +1,7 @@
 //! Queues of messages between tasks.
 
-use super::calendar::TaskId;
 use super::executor::Sim;
+use super::records::TaskId;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;

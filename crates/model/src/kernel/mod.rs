@@ -25,7 +25,7 @@ pub use draw::Draws;
 pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread, events_so_far};
 pub use gate::Gate;
 pub use mailbox::Mailbox;
-pub use records::{Machine, MachineNumber, Slab};
+pub use records::{Machine, MachineNumber, RecordId, Slab, TaskId};
 pub use server::{Occupancy, Server};
 pub use space::{Space, Take};
 pub use sync::{Barrier, Latch, Permit, Semaphore, Watch};

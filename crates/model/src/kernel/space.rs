@@ -6,9 +6,9 @@
 //! of the simulation: only tasks of that partition take from it, and an amount returned by another
 //! partition becomes free at least a lookahead later.
 
-use super::calendar::TaskId;
 use super::executor::Sim;
 use super::prefetch;
+use super::records::TaskId;
 use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

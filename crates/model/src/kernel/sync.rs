@@ -1,7 +1,7 @@
 //! Synchronisation between tasks: permits, changes, ends. All are first come, first served.
 
-use super::calendar::TaskId;
 use super::executor::Sim;
+use super::records::TaskId;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -199,7 +199,7 @@ impl Latch {
 
     /// Returns whether no operation is in progress; if there are some, wakes `task` at their end.
     /// No other task may wait.
-    pub(crate) fn is_over_or_wakes(&self, task: u32) -> bool {
+    pub(crate) fn is_over_or_wakes(&self, task: TaskId) -> bool {
         let is_over = self.left.get() == 0;
         if !is_over {
             self.waiting.set(Some(task));
@@ -208,7 +208,7 @@ impl Latch {
     }
 
     /// Returns the waiting task.
-    pub(crate) fn waiting(&self) -> Option<u32> {
+    pub(crate) fn waiting(&self) -> Option<TaskId> {
         self.waiting.get()
     }
 

@@ -463,7 +463,7 @@ fn fits_fabric(
             names.ports.0
         ));
     }
-    let known = |switch: usize| fabric.switches.as_ref()?.get(switch).cloned();
+    let known = |switch: usize| fabric.built.as_ref()?.switches.get(switch).cloned();
     deadlock::round(&fabric.wiring, link.lanes.0 as usize, |switch| {
         known(switch).unwrap_or_else(|| switch.to_string())
     })

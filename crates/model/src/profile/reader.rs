@@ -86,7 +86,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn has(&self, key: &str) -> bool {
+    /// Returns whether a key is here or in the bases.
+    pub fn has(&self, key: &str) -> bool {
         self.own(key) || self.base.as_ref().is_some_and(|base| base.has(key))
     }
 
@@ -137,7 +138,7 @@ impl<'a> Section<'a> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.numbers(key);
         }
-        let value = self.array(key)?;
+        let value = self.entry(key)?;
         whole_numbers(value)
             .ok_or_else(|| self.about(key, "expected an array of whole numbers".to_owned()))
     }
@@ -147,7 +148,7 @@ impl<'a> Section<'a> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.rows(key);
         }
-        let rows = match self.array(key)?.get_ref() {
+        let rows = match self.entry(key)?.get_ref() {
             DeValue::Array(rows) => rows.iter().map(whole_numbers).collect(),
             _ => None,
         };
@@ -167,7 +168,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn array(&self, key: &str) -> Result<&'a Spanned<DeValue<'a>>, Error> {
+    fn entry(&self, key: &str) -> Result<&'a Spanned<DeValue<'a>>, Error> {
         self.used.borrow_mut().insert(key.to_owned());
         let missing = || self.fault(key, self.at, "is missing");
         self.table.get(key).ok_or_else(missing)
@@ -186,6 +187,21 @@ impl<'a> Section<'a> {
             DeValue::String(text) => Ok(text.to_string()),
             _ => Err(self.fault(key, value.span().start, "expected a string")),
         }
+    }
+
+    /// Reads a whole number, zero or more.
+    pub fn whole(&self, key: &str) -> Result<u64, Error> {
+        if let (false, Some(base)) = (self.own(key), &self.base) {
+            return base.whole(key);
+        }
+        let value = self.entry(key)?;
+        let number = match value.get_ref() {
+            DeValue::Integer(integer) => {
+                u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+            }
+            _ => None,
+        };
+        number.ok_or_else(|| self.about(key, "expected a whole number".to_owned()))
     }
 
     /// Reads one of the words in `choices`.

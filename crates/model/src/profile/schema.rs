@@ -26,6 +26,7 @@ mod adapter;
 mod applications;
 mod collectives;
 mod congestion;
+mod device;
 mod host;
 mod link;
 mod mpi;
@@ -44,6 +45,7 @@ pub use collectives::{
     Reduce, ReduceScatter, Rooted, When,
 };
 pub use congestion::{Congestion, Marking, RateControl, Telling};
+pub use device::Device;
 pub use host::{Bus, CorePair, Cpu, Host, Memory, Numa, Pcie, Pcix};
 pub use link::{Cable, Link, Switch};
 pub use mpi::{Channel, Mpi, Pipeline, Rendezvous, Unexpected};

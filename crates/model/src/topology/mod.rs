@@ -7,18 +7,22 @@
 //! the switch does ([`Routing`]). [`deadlock`] checks for possible deadlocks.
 
 pub mod deadlock;
+mod described;
 mod discovered;
 mod dragonfly;
 mod fat_tree;
 mod routing;
+mod shapes;
 mod table;
 mod torus;
 mod wiring;
 
-pub use discovered::{LinkRates, discovered};
+pub use described::described;
+pub use discovered::{Built, BuiltLink, discovered};
 pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
 pub use routing::{Leg, NextHop, Routing};
+pub(crate) use shapes::limit;
 pub use table::Table;
 pub use torus::Torus;
 pub use wiring::{Shape, Wiring};

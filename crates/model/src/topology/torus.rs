@@ -58,6 +58,11 @@ impl Torus {
         switch / below % self.sizes[dimension]
     }
 
+    /// Returns the place of a switch in each dimension, from 0.
+    pub fn coordinates(&self, switch: usize) -> [usize; 3] {
+        [0, 1, 2].map(|dimension| self.coordinate(switch, dimension))
+    }
+
     /// Returns the switch whose coordinate in `dimension` is `coordinate` instead.
     fn with(&self, switch: usize, dimension: usize, coordinate: usize) -> usize {
         let below: usize = self.sizes[..dimension].iter().product();

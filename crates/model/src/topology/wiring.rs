@@ -75,6 +75,26 @@ impl Wiring {
         }
     }
 
+    /// Returns the name of a switch, by its place in the shape; numbers begin at 1.
+    pub fn switch_name(&self, switch: usize) -> String {
+        match &self.shape {
+            Shape::FatTree(tree) => match switch.checked_sub(tree.leaves) {
+                None => format!("leaf-{}", switch + 1),
+                Some(spine) => format!("spine-{}", spine + 1),
+            },
+            Shape::Torus(torus) => {
+                let [x, y, z] = torus.coordinates(switch);
+                format!("switch-{}-{}-{}", x + 1, y + 1, z + 1)
+            }
+            Shape::Dragonfly(dragonfly) => {
+                let group = dragonfly.group_of(switch);
+                let first = group * (dragonfly.switches() / dragonfly.groups());
+                format!("group-{}-switch-{}", group + 1, switch - first + 1)
+            }
+            Shape::Table(_) => format!("switch-{}", switch + 1),
+        }
+    }
+
     /// Returns the number of nodes that it connects.
     pub fn nodes(&self) -> usize {
         match &self.shape {

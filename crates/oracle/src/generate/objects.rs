@@ -204,7 +204,11 @@ impl Generator {
         } else {
             7
         };
-        let retry = 1 + self.random.below(2) as u8;
+        // Without a retry, a rule's losses end requests that are executed.
+        let retry = match self.loses(by) && self.random.percent(30) {
+            true => 0,
+            false => 1 + self.random.below(2) as u8,
+        };
         self.write(
             by,
             Action::Rts {

@@ -4,8 +4,6 @@ use super::{Class, Random, Wishes};
 use crate::program::ProcessId;
 use crate::program::rule::{Cause, Rule};
 
-/// Percentage of programs with rules.
-const SHARE: u32 = 30;
 /// Queue pairs of a process that may have a rule.
 const QUEUE_PAIRS: u32 = 4;
 
@@ -29,18 +27,20 @@ const DELAYS: [&str; 8] = [
     "cq*.event every 3: spurious",
 ];
 
-/// Rules that lose single messages, so that a second transmission arrives.
-const LOSSES: [&str; 4] = [
+/// Rules that lose messages.
+const LOSSES: [&str; 6] = [
     "link.out every 3: loss",
     "link.in every 2: loss",
     "link.out every 5: corruption",
     "link.out every 7: loss",
+    "link: loss 4%",
+    "link.in: loss 10%",
 ];
 
 /// Returns the rules of the program with this seed. They do not depend on its other random numbers.
 pub fn of(seed: u64, processes: u16, wishes: &Wishes) -> Vec<Rule> {
     let mut random = Random::new(seed ^ 0x72_75_6c_65_73);
-    if !wishes.classes.contains(&Class::Rules) || !random.percent(SHARE) {
+    if !wishes.classes.contains(&Class::Rules) || !random.percent(wishes.rules) {
         return Vec::new();
     }
     let mut rules = Vec::new();

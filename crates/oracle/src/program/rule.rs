@@ -33,10 +33,19 @@ const CAUSES: [(&str, Cause); 5] = [
 pub enum Effect {
     /// Requests of the process's queue pair of this number, from 1, end by a cause.
     Ends(u32, Cause),
-    /// Single messages are lost: those that the process sends, or their answers.
-    Loses,
+    /// Messages are lost: those that the process sends, or their answers.
+    Loses(Run),
     /// None: all is only later.
     None,
+}
+
+/// How many transmissions of one request a rule may lose in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Run {
+    /// One at most, in one direction.
+    One,
+    /// Any number.
+    Any,
 }
 
 /// A rule about a process.
@@ -99,10 +108,19 @@ fn effect(text: &str) -> Option<Effect> {
         return Some(Effect::Ends(number.parse().ok()?, *cause));
     }
     match what.split(' ').next()? {
-        "loss" | "corruption" if at.starts_with("link") => Some(Effect::Loses),
+        "loss" | "corruption" if at.starts_with("link") => Some(Effect::Loses(run_of(at))),
         "delay" | "jitter" | "rate" if at.starts_with("link") => Some(Effect::None),
         "empty" | "single" | "spurious" | "delay" if at.starts_with("cq") => Some(Effect::None),
         _ => None,
+    }
+}
+
+/// Returns how many losses in a row a rule about these messages allows.
+fn run_of(at: &str) -> Run {
+    let is_spread = |every: &str| every.parse().is_ok_and(|count: u64| count > 1);
+    match at.split_once(" every ") {
+        Some(("link.out" | "link.in", every)) if is_spread(every) => Run::One,
+        _ => Run::Any,
     }
 }
 
@@ -114,7 +132,19 @@ mod tests {
     fn rules_have_known_effects() {
         let effect = |text: &str| Rule::new(ProcessId(0), text).map(|rule| rule.effect);
         assert_eq!(effect("qp2.any: flush"), Ok(Effect::Ends(2, Cause::Flush)));
-        assert_eq!(effect("link.out every 3: loss"), Ok(Effect::Loses));
+        let loses = |text: &str| match effect(text) {
+            Ok(Effect::Loses(run)) => run,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(loses("link.out every 3: loss"), Run::One);
+        assert_eq!(loses("link.in every 2: corruption"), Run::One);
+        for text in [
+            "link.out every 1: loss",
+            "link every 3: loss",
+            "link: loss 5%",
+        ] {
+            assert_eq!(loses(text), Run::Any, "{text}");
+        }
         assert_eq!(effect("link: delay 5 us"), Ok(Effect::None));
         assert_eq!(effect("cq*.poll: single"), Ok(Effect::None));
         for text in [

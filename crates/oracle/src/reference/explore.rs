@@ -90,8 +90,11 @@ fn successors(
     let mut found = Vec::new();
     let moves = moment.world.moves();
     // In a step of one call its work is done before anything else happens, so a request may be
-    // executed in one move, and if only one queue pair can move there is only one order.
+    // executed in one move, and if only one queue pair can move there is only one order. Only if an
+    // acknowledgement may be lost, later requests may be executed before that is known.
+    let is_lossy = moves.iter().any(|next| matches!(next, Move::Lose(_)));
     let only_one = !concurrent
+        && !is_lossy
         && moves
             .windows(2)
             .all(|pair| queue_pair_of(pair[0]) == queue_pair_of(pair[1]));

@@ -128,6 +128,10 @@ impl World {
         for wqe in std::mem::take(&mut self.qp(id).sq) {
             let statuses = match wqe.phase {
                 Phase::Answered(Answer::Failed(refused)) => refused.or(abi::IBV_WC_WR_FLUSH_ERR),
+                Phase::Answered(Answer::Executed(_)) => {
+                    self.lose_answer(id, &wqe);
+                    FLUSHED
+                }
                 _ => FLUSHED,
             };
             self.complete_send(id, &wqe, statuses);

@@ -126,7 +126,7 @@ impl World {
             statuses: Statuses::of(send),
             event: EventKind::QpRequestError,
         };
-        self.responder_error(responder, &fault, Some(Statuses::of(receive)));
+        self.responder_error(responder, &fault, Some(Statuses::of(receive)), choices);
         Err(if reliable {
             Answer::Failed(fault.statuses)
         } else {
@@ -168,7 +168,7 @@ impl World {
             .or(abi::IBV_WC_REM_ACCESS_ERR)
             .or(abi::IBV_WC_WR_FLUSH_ERR);
         self.qp(responder).current = Some(current);
-        self.responder_error(responder, &access_violation(), Some(statuses));
+        self.responder_error(responder, &access_violation(), Some(statuses), choices);
         match choices.pick(2) {
             0 => Answer::Executed(None),
             _ => Answer::Failed(Statuses::of(abi::IBV_WC_RETRY_EXC_ERR)),

@@ -85,7 +85,7 @@ impl World {
         };
         let lost = self.qps.iter().filter(gone);
         let lost = lost.map(|(id, _)| Move::LoseSilent(*id));
-        let refused = self.qps.keys().filter(|id| self.may_be_refused(**id));
+        let refused = self.qps.keys().filter(|id| self.may_fail_first(**id));
         let refused = refused.map(|id| Move::Begin(*id));
         let late = (0..self.late.len()).filter(|index| self.can_arrive(*index));
         lost.chain(refused).chain(late.map(Move::Arrive)).collect()
@@ -131,9 +131,9 @@ impl World {
         (!sq.iter().take(index).any(failed)).then_some(index)
     }
 
-    /// Returns whether a request that lacks a receive would also be refused: the responder may
-    /// check either first (9.7.4.1).
-    fn may_be_refused(&self, id: QpId) -> bool {
+    /// Returns whether a request that lacks a receive may fail before: it would also be refused,
+    /// and the responder may check either first (9.7.4.1), or its transmissions may be lost.
+    fn may_fail_first(&self, id: QpId) -> bool {
         let qp = &self.qps[&id];
         let Some(index) = self.first_unanswered(id) else {
             return false;
@@ -143,9 +143,10 @@ impl World {
             && !matches!(qp.sq[index].phase, Phase::Begun(_))
             && self.waits_for_receive(id, index)
             && self.may_begin(id, index)
-            && self
-                .responder(id, wr)
-                .is_some_and(|responder| self.remote_fault(responder, wr).is_some())
+            && (self.may_lose(id)
+                || self
+                    .responder(id, wr)
+                    .is_some_and(|responder| self.remote_fault(responder, wr).is_some()))
     }
 
     /// Returns whether a request can be sent now.
@@ -309,15 +310,20 @@ impl World {
             }
             Move::Lose(id) => {
                 let wqe = self.qp(id).sq.pop_front().expect("an answered request");
-                if brings_back(&wqe.wr.operation) {
-                    // Some of the answer may have arrived.
-                    let unknown = Bytes::of(wqe.wr.length(), Source::Unknown);
-                    let owner = self.qp(id).owner;
-                    self.scatter(owner, &wqe.wr.sges, &unknown);
-                }
+                self.lose_answer(id, &wqe);
                 self.complete_send(id, &wqe, Statuses::of(abi::IBV_WC_RETRY_EXC_ERR));
                 self.send_queue_error(id);
             }
+        }
+    }
+
+    /// Handles a request that ends while its answer is under way: some of the data may have
+    /// arrived.
+    pub fn lose_answer(&mut self, id: QpId, wqe: &Wqe) {
+        if brings_back(&wqe.wr.operation) {
+            let unknown = Bytes::of(wqe.wr.length(), Source::Unknown);
+            let owner = self.qp(id).owner;
+            self.scatter(owner, &wqe.wr.sges, &unknown);
         }
     }
 
@@ -373,6 +379,7 @@ impl World {
             return self.answer(id, index, answer);
         };
         if self.may_lose(id) && choices.pick(2) == 1 {
+            self.keep_as_late(id, &wqe.wr, &data);
             let answer = self.unanswered(id);
             return self.answer(id, index, answer);
         }
@@ -442,7 +449,7 @@ impl World {
             match fault {
                 // The data returns before the adapter detects that it cannot place it.
                 Some(fault) if brings_back(&wqe.wr.operation) && choices.pick(2) == 1 => {
-                    self.responder_error(responder, &fault, None);
+                    self.responder_error(responder, &fault, None, choices);
                     statuses = fault.statuses;
                 }
                 Some(_) => {}

@@ -125,7 +125,7 @@ impl World {
             if receive.is_some() {
                 self.take_receive(responder, wr);
             }
-            self.responder_error(responder, &fault, receive);
+            self.responder_error(responder, &fault, receive, choices);
             return Err(Answer::Failed(fault.statuses));
         }
         if !wants_receive {
@@ -216,7 +216,13 @@ impl World {
 
     /// Fails the responder: the current receive request completes with these statuses, the others
     /// are flushed, and an event may report the reason (9.9.3.1, class C).
-    pub fn responder_error(&mut self, id: QpId, fault: &Fault, receive: Option<Statuses>) {
+    pub fn responder_error(
+        &mut self,
+        id: QpId,
+        fault: &Fault,
+        receive: Option<Statuses>,
+        choices: &mut Choices,
+    ) {
         let process = self.qp(id).owner;
         for kind in [fault.event, EventKind::QpFatal] {
             self.perhaps(Event {
@@ -229,6 +235,7 @@ impl World {
             self.fail_receive(id, current.cq, &current.wr, statuses);
         }
         self.make_requests_late(id);
+        self.flush_silent(id, choices);
         self.to_error(id);
     }
 
@@ -292,7 +299,7 @@ impl World {
             }
             let receive = self.qp(responder).current.is_some();
             let receive = receive.then(|| Statuses::of(abi::IBV_WC_LOC_ACCESS_ERR));
-            self.responder_error(responder, &fault, receive);
+            self.responder_error(responder, &fault, receive, choices);
             return Answer::Failed(fault.statuses);
         }
         let owner = self.qp(responder).owner;

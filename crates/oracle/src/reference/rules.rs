@@ -4,7 +4,7 @@
 use super::object::World;
 use super::outcome::{FLUSHED, Statuses};
 use super::requester::is_local;
-use crate::program::rule::{Cause, Effect};
+use crate::program::rule::{Cause, Effect, Run};
 use crate::program::{Flags, Key, Operation, QpId, Remote, SendWr};
 use verbena_abi as abi;
 
@@ -52,12 +52,18 @@ impl World {
     }
 
     /// Returns whether a message of a queue pair may be lost for good: by a service that does not
-    /// repeat it, or with a retry count of 0. Rules lose single messages only.
+    /// repeat it, or because its rules may lose more transmissions in a row than its retries.
     pub fn may_lose(&self, id: QpId) -> bool {
         let qp = &self.qps[&id];
-        let loses =
-            |rule: &crate::program::rule::Rule| rule.by == qp.owner && rule.effect == Effect::Loses;
-        (!qp.reliable() || qp.retry == 0) && self.rules.iter().any(loses)
+        let runs = self.rules.iter().filter_map(|rule| match rule.effect {
+            Effect::Loses(run) if rule.by == qp.owner => Some(run),
+            _ => None,
+        });
+        match runs.collect::<Vec<Run>>()[..] {
+            [] => false,
+            [Run::One] => !qp.reliable() || qp.retry == 0,
+            _ => true,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::{Sim, Time};
 use verbena_model::mpi::{Rank, Wanted, World};
 use verbena_model::profile::System;
-use verbena_model::traffic::Bottleneck;
+use verbena_model::traffic::{Bottleneck, HotPort};
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Ends {
     pub computing: Time,
     /// The link or bus that carried most for its rate; `None` without messages between nodes.
     pub bottleneck: Option<Bottleneck>,
+    /// The hottest ports of a fabric that exists; none of others.
+    pub hot_ports: Vec<HotPort>,
 }
 
 impl Ends {
@@ -90,6 +92,7 @@ pub fn run(
         ends,
         computing,
         bottleneck: job.bottleneck(),
+        hot_ports: job.hot_ports(),
     })
 }
 

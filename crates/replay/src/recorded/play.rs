@@ -14,7 +14,7 @@ use verbena_model::cluster::PAGE;
 use verbena_model::kernel::{JoinHandle, Time};
 use verbena_model::mpi::Rank;
 use verbena_model::profile::{Rate, System};
-use verbena_model::traffic::Bottleneck;
+use verbena_model::traffic::{Bottleneck, HotPort};
 
 /// Settings of a replay.
 #[derive(Debug, Clone)]
@@ -46,6 +46,8 @@ pub struct Replayed {
     pub timelines: Vec<Vec<Span>>,
     /// The link or bus that carried most for its rate; `None` without messages between nodes.
     pub bottleneck: Option<Bottleneck>,
+    /// The hottest ports of a fabric that exists; none of others.
+    pub hot_ports: Vec<HotPort>,
 }
 
 impl Replayed {
@@ -95,11 +97,11 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Replayed, Fail
             let call = ranks[rank].call.get();
             Err(Failure::Endless(Endless { rank, call }))
         }
-        None => Ok(outcome(&ranks, job.bottleneck())),
+        None => Ok(outcome(&ranks, &job)),
     }
 }
 
-fn outcome(ranks: &[Rc<ModelRank>], bottleneck: Option<Bottleneck>) -> Replayed {
+fn outcome(ranks: &[Rc<ModelRank>], job: &Job) -> Replayed {
     let timelines: Vec<Vec<Span>> = ranks.iter().map(|rank| rank.did.take()).collect();
     let waited = timelines.iter().enumerate();
     Replayed {
@@ -109,7 +111,8 @@ fn outcome(ranks: &[Rc<ModelRank>], bottleneck: Option<Bottleneck>) -> Replayed 
             .collect(),
         chain: Chain::of(&timelines),
         timelines,
-        bottleneck,
+        bottleneck: job.bottleneck(),
+        hot_ports: job.hot_ports(),
     }
 }
 

@@ -173,7 +173,8 @@ fn of_run(families: &mut Families, exported: &Exported<'_>) {
     let help = "Whether the run completed.";
     plain(("run_complete", ""), help, f64::from(u8::from(complete)));
     let failed = exported.run.failures.iter();
-    let failed = failed.filter(|failure| !failure.unsupported).count();
+    let failed = failed.filter(|one| !one.unsupported && !one.is_not_computed());
+    let failed = failed.count();
     for (name, help, count) in [
         ("points", "Measured points.", summary.points),
         (

@@ -4,6 +4,7 @@
 
 mod application;
 mod changes;
+mod charts_page;
 mod coverage;
 mod curves;
 mod explanation;
@@ -24,6 +25,7 @@ mod validation;
 mod verdict;
 
 pub use application::{Application, Assumptions, OnSystem, Spent, application};
+pub use charts_page::{ChartSection, charts_page};
 pub use coverage::coverage_page;
 pub use explanation::{Operation, explanation};
 pub use fitted_profile::{Figure, FittedProfile, Predicted};

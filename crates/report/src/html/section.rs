@@ -9,7 +9,7 @@ use crate::chart::panel::group;
 use crate::chart::{escape, matrix};
 use crate::gather::{Figure, Row, label_of};
 use std::mem::Discriminant;
-use verbena_measure::result::Parameters;
+use verbena_measure::result::{HotPort, Parameters};
 use verbena_measure::stats::interval::Interval;
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
@@ -118,12 +118,13 @@ fn table(name: &str, common: &Parameters, runs: &[Shown<'_>]) -> String {
          {COLUMNS}</tr></thead><tbody>"
     );
     let mut text = vec![TEXT_COLUMNS.to_owned()];
-    let mut notes = Notes::default();
+    let (mut notes, mut hot) = (Notes::default(), String::new());
     let hidden: Vec<&str> = common.keys().map(String::as_str).collect();
     for shown in runs {
         let label = shown.run.run.label.as_str();
         for row in shown.of(name) {
             let words = row.label_without(&hidden);
+            hot += &hot_ports(label, &words, &row.hot_ports);
             for figure in &row.figures {
                 let notes = notes.of(row);
                 out.push_str(&cells(label, &words, figure, &notes));
@@ -133,6 +134,7 @@ fn table(name: &str, common: &Parameters, runs: &[Shown<'_>]) -> String {
     }
     out.push_str("</tbody></table></div>");
     out.push_str(&notes.explained());
+    out.push_str(&hot);
     out.push_str(&copyable(&text));
     out.push_str("</details>");
     out
@@ -204,6 +206,16 @@ fn interval(figure: &Figure) -> String {
     interval.map_or("-".to_owned(), |Interval { low, high }| {
         format!("{} to {}", display(*low), display(*high))
     })
+}
+
+/// Returns the hottest ports of a modelled fabric at a point as a paragraph.
+fn hot_ports(run: &str, words: &str, ports: &[HotPort]) -> String {
+    if ports.is_empty() {
+        return String::new();
+    }
+    let ports: Vec<String> = ports.iter().map(HotPort::to_string).collect();
+    let text = format!("Hot ports, {run}, {words}: {}.", ports.join("; "));
+    format!("<p class=\"note\">{}</p>", escape(&text))
 }
 
 /// The notes of a table: a few words in the row, and each kind once in full below.

@@ -34,12 +34,18 @@ pub fn verdict(run: &Loaded) -> String {
     let failed = run
         .failures
         .iter()
-        .filter(|failure| !failure.unsupported)
+        .filter(|failure| !failure.unsupported && !failure.is_not_computed())
         .count();
-    let lacking = run.failures.len() - failed;
+    let left_out = run.failures.iter().filter(|one| one.is_not_computed());
+    let left_out = left_out.count();
+    let lacking = run.failures.len() - failed - left_out;
+    let left_out = match left_out {
+        0 => String::new(),
+        number => format!(", {number} not computed"),
+    };
     say(format!(
         "{} points of {} benchmarks measured, {failed} failed, {lacking} not offered by the \
-         adapter.",
+         adapter{left_out}.",
         rows.len(),
         benchmarks.len()
     ));

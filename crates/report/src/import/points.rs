@@ -16,6 +16,7 @@ pub(super) fn point(benchmark: &str, parameters: Parameters, metrics: Vec<Metric
         metrics,
         pairs: Vec::new(),
         conduct: Conduct::default(),
+        hot_ports: Vec::new(),
         warnings: Vec::new(),
     }
 }

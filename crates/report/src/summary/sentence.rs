@@ -65,7 +65,12 @@ pub(super) fn doubts(
     }
     doubts.extend(predicted(run));
     doubts.extend(run.run.warnings.iter().map(ToString::to_string));
-    let failed = run.failures.iter().filter(|f| !f.unsupported).count();
+    let left_out = run.failures.iter().filter(|f| f.is_not_computed()).count();
+    let failed = run.failures.iter().filter(|f| !f.unsupported).count() - left_out;
+    if left_out > 0 {
+        let points = count(left_out, "point was", "points were");
+        doubts.push(format!("{points} not computed"));
+    }
     if failed > 0 {
         doubts.push(format!("{} failed", count(failed, "point", "points")));
     }

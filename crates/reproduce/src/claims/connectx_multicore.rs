@@ -33,27 +33,131 @@ pub(crate) fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 
     suite.pairs(pairs).size(bytes).every_signalled().figure()
 }
 
-pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
-    let third = bench.system("infinihost3-ddr");
-    let connectx = bench.system("connectx-ddr");
+/// A quantity that the paper measures with verbs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantity {
+    /// Half a round trip of inline writes, in microseconds.
+    WriteLatency,
+    /// The time of a read, in microseconds.
+    ReadLatency,
+    /// Half a round trip of messages, in microseconds.
+    SendLatency,
+    /// The bandwidth of writes of all pairs together, in 10^6 bytes a second.
+    WriteBandwidth,
+}
+
+/// A measurement of the paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Setup {
+    /// The name of its system.
+    pub system: &'static str,
+    /// The quantity.
+    pub quantity: Quantity,
+    /// Size of a message in bytes.
+    pub bytes: u64,
+    /// Pairs of processes that measure at once.
+    pub pairs: usize,
+}
+
+impl Setup {
+    /// Returns its name in tables.
+    pub fn name(self) -> String {
+        let quantity = match self.quantity {
+            Quantity::WriteLatency => "write latency (us)",
+            Quantity::ReadLatency => "read latency (us)",
+            Quantity::SendLatency => "send latency (us)",
+            Quantity::WriteBandwidth => "write bandwidth (MB/s)",
+        };
+        let Setup {
+            system,
+            bytes,
+            pairs,
+            ..
+        } = self;
+        let plural = if pairs == 1 { "" } else { "s" };
+        format!("{system} {quantity}, {bytes} B, {pairs} pair{plural}")
+    }
+
+    /// Returns its figure on the model of its system.
+    pub(crate) fn modelled(self, system: &System) -> f64 {
+        let Setup { bytes, pairs, .. } = self;
+        match self.quantity {
+            Quantity::WriteLatency => write(system, bytes, pairs),
+            Quantity::ReadLatency => read(system, bytes, pairs),
+            Quantity::SendLatency => send(system),
+            Quantity::WriteBandwidth => write_bandwidth(system, bytes, pairs),
+        }
+    }
+}
+
+/// Returns the largest payload that perftest sends inline, in bytes: latencies of writes and sends
+/// over RC, on the adapters that it knows by their part numbers (`ctx_set_max_inline`,
+/// `ib_dev_name`). It knows ConnectX of all generations, and no InfiniHost.
+fn inline_of_perftest(quantity: Quantity, system: &System) -> u32 {
+    let device = system.adapter.device.as_ref();
+    let is_known = device.is_some_and(|device| device.name.starts_with("mlx"));
+    match quantity {
+        Quantity::WriteLatency if is_known => 220,
+        Quantity::SendLatency if is_known => 236,
+        _ => 0,
+    }
+}
+
+/// Returns the figure of a measurement on the model of its system as perftest makes it there: pairs
+/// run independently, and payload is inline as [`inline_of_perftest`] says.
+pub(crate) fn by_perftest(setup: Setup, system: &System) -> f64 {
+    let suite = |benchmark| {
+        let inline = inline_of_perftest(setup.quantity, system);
+        let suite = Suite::new(system, benchmark)
+            .size(setup.bytes)
+            .inline(inline);
+        match setup.quantity {
+            Quantity::SendLatency => suite.transport("rc"),
+            _ => suite.pairs(setup.pairs).free(),
+        }
+    };
+    let suite = match setup.quantity {
+        Quantity::WriteLatency => suite("multi-pair.write-latency"),
+        Quantity::ReadLatency => suite("multi-pair.read-latency"),
+        Quantity::SendLatency => suite("latency.send"),
+        Quantity::WriteBandwidth => suite("multi-pair.write-bandwidth"),
+    };
+    suite.figure()
+}
+
+const THIRD: &str = "infinihost3-ddr";
+const CONNECTX: &str = "connectx-ddr";
+
+/// Returns the result for a claim about verbs from the figures of its measurements; `None` for
+/// another claim.
+pub(crate) fn of_setups(what: &str, figure: &mut dyn FnMut(Setup) -> f64) -> Option<Computed> {
+    let mut of = |system, quantity, bytes, pairs| {
+        figure(Setup {
+            system,
+            quantity,
+            bytes,
+            pairs,
+        })
+    };
+    use Quantity::{ReadLatency, SendLatency, WriteBandwidth, WriteLatency};
     let figure = match what {
-        "infinihost3_base_latency" => write(&third, 1, 1),
-        "infinihost3_base_bandwidth" => write_bandwidth(&third, 65536, 1),
-        "send_vs_write_connectx" => send(&connectx) - write(&connectx, 1, 1),
-        "send_vs_write_infinihost3" => send(&third) - write(&third, 1, 1),
-        "write_latency_128B_8pairs" => write(&connectx, 128, 8),
-        "write_latency_256B_8pairs" => write(&connectx, 256, 8),
+        "infinihost3_base_latency" => of(THIRD, WriteLatency, 1, 1),
+        "infinihost3_base_bandwidth" => of(THIRD, WriteBandwidth, 65536, 1),
+        "send_vs_write_connectx" => {
+            of(CONNECTX, SendLatency, 1, 1) - of(CONNECTX, WriteLatency, 1, 1)
+        }
+        "send_vs_write_infinihost3" => of(THIRD, SendLatency, 1, 1) - of(THIRD, WriteLatency, 1, 1),
+        "write_latency_128B_8pairs" => of(CONNECTX, WriteLatency, 128, 8),
+        "write_latency_256B_8pairs" => of(CONNECTX, WriteLatency, 256, 8),
         "write_latency_256B_8pairs_coalescing" => {
-            write(&bench.system("connectx-ddr-coalescing"), 256, 8)
+            of("connectx-ddr-coalescing", WriteLatency, 256, 8)
         }
         "write_latency_flat_connectx" => {
             let (worst, size) = BELOW_256
                 .iter()
                 .map(|&bytes| {
-                    (
-                        write(&connectx, bytes, 8) / write(&connectx, bytes, 1),
-                        bytes,
-                    )
+                    let [eight, one] = [8, 1].map(|pairs| of(CONNECTX, WriteLatency, bytes, pairs));
+                    (eight / one, bytes)
                 })
                 .fold(
                     (0.0, 0),
@@ -66,36 +170,38 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
             });
         }
         "write_latency_gain_8pairs" => {
-            mean_ratio(BELOW_256.map(|bytes| write(&third, bytes, 8) / write(&connectx, bytes, 8)))
+            mean_ratio(BELOW_256.map(|bytes| {
+                of(THIRD, WriteLatency, bytes, 8) / of(CONNECTX, WriteLatency, bytes, 8)
+            }))
         }
-        "read_latency_infinihost3" => read(&third, 1, 1),
-        "read_latency_connectx" => read(&connectx, 1, 1),
+        "read_latency_infinihost3" => of(THIRD, ReadLatency, 1, 1),
+        "read_latency_connectx" => of(CONNECTX, ReadLatency, 1, 1),
         "read_latency_two_pairs_connectx" => {
-            let [one, two, four, eight] = [1, 2, 4, 8].map(|pairs| read(&connectx, 1, pairs));
+            let [one, two, four, eight] =
+                [1, 2, 4, 8].map(|pairs| of(CONNECTX, ReadLatency, 1, pairs));
             return Some(Computed::Shape {
                 holds: two / one <= 1.1 && two < four && four < eight,
                 seen: format!("{one:.2}, {two:.2}, {four:.2}, {eight:.2} us with 1, 2, 4, 8 pairs"),
                 figures: vec![one, two, four, eight],
             });
         }
-        "read_latency_gain_8pairs" => mean_ratio(
-            [1, 4, 16, 64, 256, 512]
-                .map(|bytes| read(&third, bytes, 8) / read(&connectx, bytes, 8)),
-        ),
-        "outstanding_reads_firmware" => connectx.adapter.send.reads.0 as f64,
-        "write_bandwidth_drop_infinihost3" => mean_ratio(
-            [64, 256, 1024]
-                .map(|bytes| write_bandwidth(&third, bytes, 1) / write_bandwidth(&third, bytes, 8)),
-        ),
+        "read_latency_gain_8pairs" => {
+            mean_ratio([1, 4, 16, 64, 256, 512].map(|bytes| {
+                of(THIRD, ReadLatency, bytes, 8) / of(CONNECTX, ReadLatency, bytes, 8)
+            }))
+        }
+        "write_bandwidth_drop_infinihost3" => mean_ratio([64, 256, 1024].map(|bytes| {
+            of(THIRD, WriteBandwidth, bytes, 1) / of(THIRD, WriteBandwidth, bytes, 8)
+        })),
         "write_bandwidth_flat_connectx" => {
             let mut worst = f64::MAX;
             for bytes in [64, 256, 1024, 4096, 16384, 65536] {
-                let one = write_bandwidth(&connectx, bytes, 1);
+                let one = of(CONNECTX, WriteBandwidth, bytes, 1);
                 for pairs in [2, 4, 8] {
-                    worst = worst.min(write_bandwidth(&connectx, bytes, pairs) / one);
+                    worst = worst.min(of(CONNECTX, WriteBandwidth, bytes, pairs) / one);
                 }
             }
-            let large = [1, 8].map(|pairs| write_bandwidth(&connectx, 262_144, pairs));
+            let large = [1, 8].map(|pairs| of(CONNECTX, WriteBandwidth, 262_144, pairs));
             let share = large[0] / large[1];
             return Some(Computed::Shape {
                 holds: worst >= 0.95 && share >= 0.95,
@@ -106,8 +212,22 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
             });
         }
         "write_bandwidth_gain_256B_8pairs" => {
-            write_bandwidth(&connectx, 256, 8) / write_bandwidth(&third, 256, 8)
+            of(CONNECTX, WriteBandwidth, 256, 8) / of(THIRD, WriteBandwidth, 256, 8)
         }
+        _ => return None,
+    };
+    Some(Computed::Figure(figure))
+}
+
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
+    let modelled = |setup: Setup| setup.modelled(&bench.system(setup.system));
+    if let Some(computed) = of_setups(what, &mut { modelled }) {
+        return Some(computed);
+    }
+    let third = bench.system(THIRD);
+    let connectx = bench.system(CONNECTX);
+    let figure = match what {
+        "outstanding_reads_firmware" => connectx.adapter.send.reads.0 as f64,
         "halo_gain_small_tiles" => halo_time(&third, 32, 2) / halo_time(&connectx, 32, 2),
         "halo_gain_scaling" => {
             // The bound holds for all ratios; the figure shown is the one nearest to a limit.

@@ -14,6 +14,8 @@ pub(crate) mod qdr_evaluation;
 pub(crate) mod rfio_infiniband;
 mod verdict;
 
+pub use connectx_multicore::{Quantity, Setup};
+pub(crate) use connectx_multicore::{by_perftest, of_setups};
 pub use load::{Claim, ClaimError, ClaimKind, shipped};
 pub use verdict::{Evaluated, Verdict};
 

@@ -7,13 +7,55 @@ use std::time::Duration;
 
 use verbena_faults::event::Event;
 use verbena_faults::firing::Firing;
+use verbena_faults::limit::Limit;
 use verbena_faults::link::{Link, LinkFault};
+use verbena_faults::queue::{Part, Queue, QueueFault};
 use verbena_faults::rule::{Action, Rule, Trigger};
 use verbena_faults::rules::{Entry, Rules};
-use verbena_faults::site::Site;
+use verbena_faults::site::{Objects, Site};
 
 /// Time for which a drawn fault takes a port down: within the retries of usual queue pairs.
 const DOWN: Duration = Duration::from_millis(50);
+/// Time by which a drawn fault delays the events of a completion queue.
+const EVENT_DELAY: Duration = Duration::from_millis(5);
+
+/// The sites of a survey at which completion queues are found. A program's polls and events depend
+/// on the time, its completions do not.
+pub const QUEUE_SITES: [Site; 2] = [
+    Site::Queue(Queue {
+        objects: Objects::Each,
+        part: Part::Completion,
+    }),
+    Site::Queue(Queue {
+        objects: Objects::Each,
+        part: Part::Event,
+    }),
+];
+
+/// The limits of the number of objects, with the calls that make them.
+const NUMBERS: [(&str, &[&str]); 7] = [
+    ("max_qp", &["ibv_create_qp", "ibv_create_qp_ex"]),
+    ("max_cq", &["ibv_create_cq", "ibv_create_cq_ex"]),
+    ("max_srq", &["ibv_create_srq", "ibv_create_srq_ex"]),
+    ("max_pd", &["ibv_alloc_pd"]),
+    ("max_ah", &["ibv_create_ah", "ibv_create_ah_from_wc"]),
+    (
+        "max_mr",
+        &["ibv_reg_mr", "ibv_reg_mr_iova", "ibv_reg_mr_iova2"],
+    ),
+    ("max_mw", &["ibv_alloc_mw"]),
+];
+
+/// The limits of sizes that are drawn, each with the limit of the number of its objects.
+const SIZES: [(&str, &str, &[u64]); 7] = [
+    ("max_qp_wr", "max_qp", &[1, 16]),
+    ("max_sge", "max_qp", &[1]),
+    ("max_inline_data", "max_qp", &[0]),
+    ("max_qp_rd_atom", "max_qp", &[1]),
+    ("max_cqe", "max_cq", &[1, 16]),
+    ("max_srq_wr", "max_srq", &[1, 16]),
+    ("max_mr_size", "max_mr", &[1, 4096]),
+];
 
 /// One place at which a command can fail.
 #[derive(Debug, PartialEq)]
@@ -29,8 +71,8 @@ struct Place {
 /// The places at which a command can fail.
 #[derive(Debug)]
 pub struct Places {
-    /// Calls, requests and receives, and ports, each in an order that only the command's calls
-    /// decide. No group is empty.
+    /// Calls, requests and receives, events and links, completion queues, and limits, each in an
+    /// order that only the command's calls decide. No group is empty.
     groups: Vec<Vec<Place>>,
 }
 
@@ -47,7 +89,8 @@ impl Places {
             let count = counts.entry(place).or_default();
             *count = firing.count.max(*count);
         }
-        let (mut calls, mut requests) = (Vec::new(), Vec::new());
+        let (mut calls, mut requests, mut queues) = (Vec::new(), Vec::new(), Vec::new());
+        let mut made: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
         let mut of_process: BTreeMap<&str, u64> = BTreeMap::new();
         for (&(rule, object, command), &count) in &counts {
             let Some(site) = sites.get(rule) else {
@@ -55,14 +98,23 @@ impl Places {
             };
             let same = |other: &&(usize, u32, &str)| (other.0, other.1) == (rule, object);
             let is_alone = counts.keys().filter(same).count() == 1;
-            let place = Place {
+            let at = |site: Site, count, actions| Place {
                 site: site.at(object),
                 process: if is_alone { "" } else { command }.to_owned(),
                 count,
-                actions: actions(*site),
+                actions,
             };
+            if let Site::Queue(queue) = site {
+                let faults = queue_faults(*queue, count);
+                queues.extend(faults.map(|(site, count, actions)| at(site, count, actions)));
+                continue;
+            }
+            let place = at(*site, count, actions(*site));
             let group = match site {
-                Site::Call(_) => &mut calls,
+                Site::Call(name) => {
+                    *made.entry(command).or_default().entry(*name).or_default() += count;
+                    &mut calls
+                }
                 Site::Requests(..) => {
                     *of_process.entry(command).or_default() += count;
                     &mut requests
@@ -77,6 +129,7 @@ impl Places {
                 group.push(place);
             }
         }
+        let limits = limits(&made);
         let is_alone = of_process.len() == 1;
         let with_events = |(command, count): (&str, u64)| {
             [
@@ -92,7 +145,7 @@ impl Places {
             })
         };
         let events = of_process.into_iter().flat_map(with_events).collect();
-        let mut groups = vec![calls, requests, events];
+        let mut groups = vec![calls, requests, events, queues, limits];
         groups.retain(|group| !group.is_empty());
         Places { groups }
     }
@@ -134,6 +187,9 @@ impl Places {
         let action = *draws.of(&place.actions)?;
         let trigger = match place.site {
             _ if matches!(action, Action::Raise(_)) => Trigger::AfterRequests(count),
+            // They hold from the beginning.
+            Site::Adapter => Trigger::Range(1, u64::MAX),
+            Site::Queue(queue) if queue.part == Part::Event => Trigger::Range(1, u64::MAX),
             // Memory that has run out stays so.
             Site::Call(_) if draws.below(4) == 0 => Trigger::Range(count, u64::MAX),
             _ => Trigger::Range(count, count),
@@ -143,10 +199,68 @@ impl Places {
                 site: place.site,
                 trigger,
                 action,
+                peer: None,
             },
             process: place.process.clone(),
         })
     }
+}
+
+/// Returns the places at a completion queue of which a survey has counted a part.
+fn queue_faults(queue: Queue, count: u64) -> impl Iterator<Item = (Site, u64, Vec<Action>)> {
+    let at = |part| Site::Queue(Queue { part, ..queue });
+    let faults: &[(Part, u64, &[QueueFault])] = match queue.part {
+        // Each completion may need a poll.
+        Part::Completion => &[
+            (Part::Poll, count, &[QueueFault::Empty, QueueFault::Single]),
+            (Part::Completion, count, &[QueueFault::Overrun]),
+        ],
+        Part::Event => &[(
+            Part::Event,
+            1,
+            &[QueueFault::Spurious, QueueFault::Delay(EVENT_DELAY)],
+        )],
+        Part::Poll => &[],
+    };
+    let action = |fault: &QueueFault| Action::Spoil(*fault);
+    let place = |&(part, count, faults): &(Part, u64, &[QueueFault])| {
+        (at(part), count, faults.iter().map(action).collect())
+    };
+    faults.iter().map(place).collect::<Vec<_>>().into_iter()
+}
+
+/// Returns the limits that are drawn: fewer objects than each process made, and small sizes. `made`
+/// counts the calls of each process.
+fn limits(made: &BTreeMap<&str, BTreeMap<&str, u64>>) -> Vec<Place> {
+    let with_numbers = |calls: &BTreeMap<&str, u64>| {
+        let of = |names: &[&str]| names.iter().filter_map(|name| calls.get(name)).sum();
+        let numbers: BTreeMap<&str, u64> = NUMBERS
+            .map(|(name, names)| (name, of(names)))
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let less = numbers
+            .iter()
+            .flat_map(|(name, count)| (0..*count).map(|value| Limit { name, value }));
+        let sizes = SIZES
+            .into_iter()
+            .filter(|(_, objects, _)| numbers.contains_key(objects))
+            .flat_map(|(name, _, values)| values.iter().map(move |value| (name, *value)))
+            .map(|(name, value)| Limit { name, value });
+        less.chain(sizes).collect::<Vec<Limit>>()
+    };
+    let is_alone = made.len() == 1;
+    let place = |(command, calls): (&&str, &BTreeMap<&str, u64>)| {
+        let actions = with_numbers(calls).into_iter().map(Action::Limit);
+        Place {
+            site: Site::Adapter,
+            process: if is_alone { "" } else { command }.to_owned(),
+            count: 1,
+            actions: actions.collect(),
+        }
+    };
+    let places = made.iter().map(place);
+    places.filter(|place| !place.actions.is_empty()).collect()
 }
 
 /// The events of a port that are drawn.

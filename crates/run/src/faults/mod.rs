@@ -12,6 +12,7 @@ pub mod shrink;
 pub mod sweep;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -54,8 +55,22 @@ pub fn environment(
         false => environment,
     };
     Ok(environment
-        .with(rules::VARIABLE, rules.encode()?)
+        .with(rules::VARIABLE, variable(rules, record)?)
         .with(firing::VARIABLE, record))
+}
+
+/// Returns the variable with the rules; long ones are in a file beside the record.
+fn variable(rules: &Rules, record: &Path) -> Result<OsString, rules::BadRules> {
+    let text = rules.encode()?;
+    if text.len() <= rules::LONGEST_VARIABLE {
+        return Ok(text.into());
+    }
+    let path = record.with_extension("rules");
+    fs::write(&path, text)
+        .map_err(|error| rules::BadRules::File(path.display().to_string(), error.to_string()))?;
+    let mut value = OsString::from(rules::FILE.to_string());
+    value.push(path);
+    Ok(value)
 }
 
 /// Makes an empty record.

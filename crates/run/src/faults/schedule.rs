@@ -16,15 +16,29 @@
 //! ```
 
 use std::fmt::Write;
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
 
 use serde::Deserialize;
 use verbena_faults::firing::Firing;
+use verbena_faults::peer;
 use verbena_faults::rule::{Action, BadRule, Rule, Trigger};
 use verbena_faults::rules::{Entry, Rules};
+
+/// Largest file, in bytes. Its text is longer than that of the rules
+/// ([`LONGEST`](verbena_faults::rules::LONGEST)), as each key is spelled out.
+const LARGEST: u64 = 64 << 20;
 
 /// The reason why a schedule is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSchedule {
+    /// The file cannot be read.
+    #[error("{0}")]
+    File(io::Error),
+    /// The file is too long.
+    #[error("larger than {} MiB", LARGEST >> 20)]
+    Size,
     /// It is no TOML, or has other keys.
     #[error("{0}")]
     Form(toml::de::Error),
@@ -55,6 +69,7 @@ struct Fault {
     name: Option<String>,
     #[serde(default)]
     process: String,
+    peer: Option<String>,
     at: String,
     r#do: String,
 }
@@ -65,6 +80,7 @@ struct Fault {
 struct LinkFaults {
     #[serde(default)]
     process: String,
+    peer: Option<String>,
     port: Option<u8>,
     direction: Option<String>,
     loss: Option<Amount>,
@@ -90,6 +106,7 @@ impl LinkFaults {
         let port = self.port.map(|port| port.to_string()).unwrap_or_default();
         let direction = self.direction.iter().map(|one| format!(".{one}"));
         let site = format!("link{port}{}", direction.collect::<String>());
+        let site = with_peer(site, self.peer.as_deref())?;
         let keys = [
             ("loss", &self.loss),
             ("corruption", &self.corruption),
@@ -140,6 +157,21 @@ pub struct NamedFault {
 }
 
 impl Schedule {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or is too large; else as [`Schedule::read`].
+    pub fn open(path: &Path) -> Result<Schedule, BadSchedule> {
+        let file = fs::File::open(path).map_err(BadSchedule::File)?;
+        let mut text = String::new();
+        let read = file.take(LARGEST + 1).read_to_string(&mut text);
+        read.map_err(BadSchedule::File)?;
+        match text.len() as u64 > LARGEST {
+            true => Err(BadSchedule::Size),
+            false => Schedule::read(&text),
+        }
+    }
+
     /// Reads a file's text.
     ///
     /// # Errors
@@ -147,7 +179,8 @@ impl Schedule {
     pub fn read(text: &str) -> Result<Schedule, BadSchedule> {
         let file: File = toml::from_str(text).map_err(BadSchedule::Form)?;
         let fault = |(number, fault): (usize, Fault)| {
-            let rule = Rule::new(&fault.at, &fault.r#do);
+            let at = with_peer(fault.at, fault.peer.as_deref());
+            let rule = at.and_then(|at| Rule::new(&at, &fault.r#do));
             let rule = rule.map_err(|error| BadSchedule::Fault(number + 1, error))?;
             Ok(NamedFault {
                 name: fault.name.unwrap_or_else(|| rule.to_string()),
@@ -226,6 +259,15 @@ impl Schedule {
     }
 }
 
+/// Returns a place with the peer that is named beside it. The place may not name one, too.
+fn with_peer(at: String, peer: Option<&str>) -> Result<String, BadRule> {
+    match peer {
+        None => Ok(at),
+        Some(_) if at.contains(peer::WORD) => Err(BadRule::TwoPeers(at)),
+        Some(peer) => Ok(format!("{at}{}{peer}", peer::WORD)),
+    }
+}
+
 /// Returns rules as a file's text, with the seed if there is chance in them.
 pub fn text(rules: &Rules) -> String {
     let mut text = String::from("# For `verbena run --faults FILE`.\n");
@@ -234,12 +276,11 @@ pub fn text(rules: &Rules) -> String {
         let _ = writeln!(text, "seed = {}", rules.seed);
     }
     for Entry { rule, process } in &rules.entries {
-        let place = format!("{}{}", rule.site, rule.trigger);
         add_fault(
             &mut text,
             &[
                 ("process", process),
-                ("at", &place),
+                ("at", &rule.at()),
                 ("do", &rule.action.to_string()),
             ],
         );
@@ -311,6 +352,68 @@ mod tests {
         assert!(error("[[link]]\nloss = 2.0").starts_with("link 1: "));
         assert!(error("[[link]]\nport = 0\nloss = 0.1").starts_with("link 1: "));
         assert!(error("[[link]]\ndirection = \"up\"\nloss = 0.1").starts_with("link 1: "));
+    }
+
+    #[test]
+    fn peers_are_named_in_the_place_or_beside_it() {
+        let mut read = Schedule::read(
+            "[[fault]]\nat = \"qp*.send 3\"\npeer = \"./server\"\ndo = \"flush\"\n\
+             [[link]]\npeer = \"lid 4\"\nloss = 0.5\n",
+        )
+        .unwrap();
+        read.add("qp*.read peer gid fe80::2: remote-access".parse().unwrap());
+        let names: Vec<&str> = read.faults.iter().map(|one| one.name.as_str()).collect();
+        let expected = [
+            "qp*.send 3 peer ./server: flush",
+            "link p 0.5 peer lid 4: loss",
+            "qp*.read peer gid fe80::2: remote-access",
+        ];
+        assert_eq!(names, expected);
+        let again = Schedule::read(&text(&read.rules())).unwrap();
+        assert_eq!(again.rules().entries, read.rules().entries);
+        let fired = read.fired(&[Firing {
+            rule: 0,
+            process: 1,
+            object: 2,
+            count: 3,
+            command: "./a".into(),
+        }]);
+        let again = Schedule::read(&fired).unwrap();
+        let rule = again.faults[0].entry.rule.to_string();
+        assert_eq!(rule, "qp2.send 3 peer ./server: flush");
+        let error = |text: &str| Schedule::read(text).unwrap_err().to_string();
+        let empty = "[[fault]]\nat = \"qp1.send\"\npeer = \"\"\ndo = \"flush\"";
+        assert!(error(empty).contains("is not a peer"), "{}", error(empty));
+        let two = "[[fault]]\nat = \"qp1.send 1 peer ./a\"\npeer = \"./b\"\ndo = \"flush\"";
+        assert!(error(two).starts_with("fault 1: \"qp1.send 1 peer ./a\" names a peer"));
+    }
+
+    #[test]
+    fn the_longest_schedules_that_fired_are_read_again() {
+        let mut schedule = Schedule::default();
+        schedule.add("qp*.link.out p 0.5: loss".parse().unwrap());
+        let firing = |number: u64| Firing {
+            rule: 0,
+            process: 1,
+            object: 1,
+            count: number % 1000 + 1,
+            command: format!("./client --of-a-long-name --rank {}", number / 1000),
+        };
+        let firings: Vec<Firing> = (0..19_000).map(firing).collect();
+        let text = schedule.fired(&firings);
+        assert!(text.len() > 2_300_000, "{}", text.len());
+        let path = std::env::temp_dir().join(format!("verbena-fired-{}", std::process::id()));
+        fs::write(&path, &text).unwrap();
+        let again = Schedule::open(&path);
+        // The same, with an end that makes it too large.
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(LARGEST + 1).unwrap();
+        let larger = Schedule::open(&path);
+        fs::remove_file(&path).unwrap();
+        let again = again.unwrap().rules();
+        assert_eq!(again.entries.len(), firings.len());
+        assert!(again.encode().is_ok());
+        assert_eq!(larger.unwrap_err().to_string(), "larger than 64 MiB");
     }
 
     #[test]

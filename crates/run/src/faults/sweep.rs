@@ -28,6 +28,7 @@ pub fn survey(sites: &[Site], most: u64) -> Rules {
             site: *site,
             trigger: Trigger::Range(1, most),
             action: Action::Pass,
+            peer: None,
         },
         process: String::new(),
     };
@@ -70,6 +71,7 @@ pub fn cases(
                     site: site.at(firing.object),
                     trigger: Trigger::Range(firing.count, last),
                     action,
+                    peer: None,
                 },
                 count: firing.count,
                 lasting,

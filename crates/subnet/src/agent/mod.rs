@@ -7,7 +7,7 @@ mod sma;
 mod tables;
 
 pub(crate) use pma::class_port_info;
-pub(crate) use sma::{SWITCH_PARTITIONS, node_info};
+pub(crate) use sma::{PARTITIONS, SWITCH_PARTITIONS, node_info};
 
 use crate::fabric::{End, Fabric, Node};
 use crate::mad::{Mad, class, status};

@@ -7,7 +7,7 @@ use crate::fabric::{End, Fabric, Node, Port};
 use crate::mad::{Mad, method, status};
 
 /// Number of partition keys that NodeInfo states for a port of an adapter.
-pub(super) const PARTITIONS: u16 = 128;
+pub(crate) const PARTITIONS: u16 = 128;
 /// Number of partition keys that a switch enforces.
 pub(crate) const SWITCH_PARTITIONS: u16 = 32;
 /// Revision of every node.

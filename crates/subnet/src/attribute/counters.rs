@@ -16,6 +16,23 @@ pub const SELECT_2: Field = Field::at_byte(18, 8);
 /// More counters that Set clears, of PortCountersExtended.
 pub const EXTENDED_SELECT_2: Field = Field::at_byte(4, 32);
 
+impl Counter {
+    /// Returns whether it counts errors, not traffic.
+    pub fn is_of_errors(self) -> bool {
+        !matches!(
+            self,
+            Counter::TransmitData
+                | Counter::ReceiveData
+                | Counter::TransmitPackets
+                | Counter::ReceivePackets
+                | Counter::UnicastTransmit
+                | Counter::UnicastReceive
+                | Counter::MulticastTransmit
+                | Counter::MulticastReceive
+        )
+    }
+}
+
 /// A counter, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]

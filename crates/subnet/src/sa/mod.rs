@@ -10,6 +10,8 @@ use crate::agent::class_port_info;
 use crate::attribute::number::CLASS_PORT_INFO;
 use crate::fabric::Fabric;
 use crate::mad::{Mad, SA_DATA, SIZE, method, sa_status, status};
+use crate::multicast::Member;
+use crate::partitions::Partition;
 use crate::route::Packet;
 
 pub(crate) use path::rate_code;
@@ -34,13 +36,21 @@ const CAPABILITIES: u64 = 0x2;
 type Records = Result<(usize, Vec<Vec<u8>>), u16>;
 
 /// What administration keeps: groups and services that programs registered.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Administration {
     groups: Groups,
     services: Services,
 }
 
 impl Administration {
+    /// Returns the administration of a new subnet, with the groups of its partitions.
+    pub fn new(partitions: &[Partition]) -> Administration {
+        Administration {
+            groups: Groups::new(partitions),
+            services: Services::default(),
+        }
+    }
+
     /// Answers a request; `None` if it is no request.
     pub fn answer(
         &mut self,
@@ -80,6 +90,24 @@ impl Administration {
                 _ => request.response(sa_status::TOO_MANY_RECORDS),
             },
         })
+    }
+
+    /// Returns the LID of the multicast group whose members a request has changed.
+    pub fn changed(request: &Mad, answer: &Mad) -> Option<u16> {
+        let is_change = request.attribute() == groups::NUMBER
+            && matches!(request.method(), method::SET | method::DELETE)
+            && answer.status() == 0;
+        is_change.then(|| groups::changed(answer))
+    }
+
+    /// Returns the LIDs of the multicast groups.
+    pub fn groups(&self) -> Vec<u16> {
+        self.groups.lids()
+    }
+
+    /// Returns the members of the multicast group with a LID.
+    pub fn members(&self, lid: u16) -> Vec<Member> {
+        self.groups.members(lid)
     }
 
     fn query(&self, fabric: &Fabric, request: &Mad, sm_info: [u8; 24]) -> Records {

@@ -28,6 +28,7 @@ const HAS_DGID: u64 = 1 << 2;
 const HAS_SGID: u64 = 1 << 3;
 const HAS_DLID: u64 = 1 << 4;
 const HAS_SLID: u64 = 1 << 5;
+const HAS_P_KEY: u64 = 1 << 13;
 /// Selector of MTU, rate and life time: exactly this.
 const EXACTLY: u64 = 2 << 6;
 /// Code of the life time of packets: 4.096 us times two to this power.
@@ -49,7 +50,8 @@ const COMPONENTS: [Component; 16] = [
     // Every path is reversible; the number of paths limits the answer.
     Component::Reserved,
     Component::Reserved,
-    at(50, 16),
+    // The partition is chosen by its key, full or limited.
+    Component::Reserved,
     Component::Reserved,
     bit(52, 12, 4),
 ];
@@ -119,10 +121,11 @@ pub(super) fn query(fabric: &Fabric, request: &Mad) -> Records {
     if sources.len() * targets.len() > MOST_RECORDS {
         return Err(super::NO_RESOURCES);
     }
+    let p_key = (mask & HAS_P_KEY != 0).then(|| P_KEY.get(template) as u16);
     let mut found = Vec::new();
     for source in &sources {
         for target in &targets {
-            let Some(record) = path(fabric, *source, *target) else {
+            let Some(record) = path(fabric, *source, *target, p_key) else {
                 continue;
             };
             if matches(&COMPONENTS, mask, template, &record) {
@@ -133,9 +136,15 @@ pub(super) fn query(fabric: &Fabric, request: &Mad) -> Records {
     Ok((SIZE, found))
 }
 
-/// Returns the record of a path; `None` if the tables do not lead to its end.
-fn path(fabric: &Fabric, source: End, target: End) -> Option<Vec<u8>> {
+/// Returns the record of a path, in the first common partition or the wanted one; `None` if there
+/// is none, or the tables do not lead to its end.
+fn path(fabric: &Fabric, source: End, target: End, wanted: Option<u16>) -> Option<Vec<u8>> {
     let (from, to) = (fabric.port(source)?, fabric.port(target)?);
+    let p_key = match source == target {
+        true if wanted.is_some_and(|wanted| !from.has_partition(wanted)) => return None,
+        true => wanted.unwrap_or(from.p_key(0)),
+        false => from.common_p_key(to, wanted)?,
+    };
     let narrowest = fabric.narrowest(source, target)?;
     let mut record = vec![0; SIZE];
     for (field, value) in [
@@ -147,7 +156,7 @@ fn path(fabric: &Fabric, source: End, target: End) -> Option<Vec<u8>> {
         (SLID, from.lid().into()),
         (REVERSIBLE, 1),
         (NUMBER_OF_PATHS, 1),
-        (P_KEY, from.p_key(0).into()),
+        (P_KEY, p_key.into()),
         (MTU, EXACTLY | narrowest.0),
         (RATE, EXACTLY | narrowest.1),
         (LIFE_TIME, EXACTLY | LIFE),

@@ -11,6 +11,7 @@ const NODE: u16 = 0x11;
 const PORT_INFO: u16 = 0x12;
 const SWITCH_INFO: u16 = 0x14;
 const LINEAR: u16 = 0x15;
+const MULTICAST: u16 = 0x17;
 const SM_INFO: u16 = 0x18;
 const LINK: u16 = 0x20;
 const GUID_INFO: u16 = 0x30;
@@ -64,6 +65,8 @@ const OF_PORTS: [Component; 25] = [
 ];
 const OF_SWITCHES: [Component; 1] = [at(0, 16)];
 const OF_BLOCKS: [Component; 2] = [at(0, 16), at(2, 16)];
+const OF_MULTICAST_BLOCKS: [Component; 4] =
+    [at(0, 16), bit(2, 0, 4), Component::Reserved, bit(2, 7, 9)];
 const OF_MANAGERS: [Component; 7] = [
     at(0, 16),
     Component::Reserved,
@@ -84,6 +87,7 @@ pub(super) fn query(fabric: &Fabric, request: &Mad, manager: [u8; 24]) -> Record
         PORT_INFO => (&OF_PORTS, 68),
         SWITCH_INFO => (&OF_SWITCHES, 24),
         LINEAR => (&OF_BLOCKS, 72),
+        MULTICAST => (&OF_MULTICAST_BLOCKS, 72),
         SM_INFO => (&OF_MANAGERS, 25),
         LINK => (&OF_LINKS, 6),
         GUID_INFO => (&OF_GUIDS, 72),
@@ -183,6 +187,16 @@ fn of_node(fabric: &Fabric, node: &Node, number: u16, size: usize, add: &mut imp
                     let set = forwarding.linear.get(block * 64 + at);
                     *port = set.copied().unwrap_or(NO_PORT);
                 }
+                add(record);
+            }
+        }
+        MULTICAST => {
+            let tables = node.forwarding.iter().filter(|_| lid_of(0) != 0);
+            for ((block, position), ports) in tables.flat_map(|table| &table.multicast) {
+                let mut record = begin(lid_of(0));
+                let place = u16::from(*position) << 12 | block;
+                record[2..4].copy_from_slice(&place.to_be_bytes());
+                record[8..].copy_from_slice(ports);
                 add(record);
             }
         }

@@ -18,10 +18,11 @@ use serde::Serialize;
 
 use super::comparison::{Comparable, Compared, ToldVerdict};
 use super::interval::{self, Judge, ToldInterval};
-use super::{Setup, busiest, check_nodes, fabrics, input};
+use super::{Setup, busiest, check_nodes, effort, fabrics, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
+use verbena_measure::result::HotPort;
 use verbena_model::kernel::Time;
 use verbena_model::profile::Rate;
 use verbena_mpi_trace::{Summary, Trace};
@@ -29,6 +30,7 @@ use verbena_replay::recorded::{
     Error, Replay, Replayed as Outcome, Waited, goal, least, programs, run as replay, timeline,
 };
 use verbena_replay::{Parts, Program, cyclic};
+use verbena_workloads::modelled::hot_ports;
 
 /// How a trace is replayed.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +109,9 @@ pub struct PrintedPoint {
     chain: ToldChain,
     /// The largest part of the critical path, in words.
     limit: String,
+    /// The hottest ports of a fabric that exists.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hot_ports: Vec<HotPort>,
     /// Anchors of the model, and how well it fits them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     anchors: Vec<String>,
@@ -245,8 +250,13 @@ pub fn replay_on(
         let wire = |bytes| judge.message(bytes);
         least(&programs, &run.nodes, run.compute_scale, wire)
     });
-    let mut outcome = replay(&run, programs)
-        .map_err(|failure| input(format!("{}: {failure}", directory.display())))?;
+    let nodes = run.nodes.iter().max().map_or(0, |node| node + 1);
+    let cost = effort::of_programs((system, model.fidelity), &programs, nodes);
+    let what = format!("{} on {}", directory.display(), model.name());
+    let mut outcome = effort::announced(&what, cost, || {
+        replay(&run, programs)
+            .map_err(|failure| input(format!("{}: {failure}", directory.display())))
+    })?;
     if let Some(file) = &settings.write_timeline {
         write_timeline(file, &outcome)?;
     }
@@ -332,6 +342,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
             crossings: outcome.chain.crossings(),
         },
         limit: String::new(),
+        hot_ports: hot_ports(&outcome.hot_ports),
         anchors: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! The results of replays as a page.
 
 use super::super::comparison::{against_first, notes};
+use super::super::hot_notes;
 use super::super::interval::ToldInterval;
 use super::table::{compared, does, means, shown, warnings};
 use super::{Found, OnEach, PrintedPoint, Replayed};
@@ -48,6 +49,10 @@ fn one(on_each: &OnEach, differences: &[String]) -> Application {
             PrintedPoint::fabrics(on_each),
             warnings(on_each),
             notes(&all),
+            on_each
+                .iter()
+                .flat_map(|one| hot_notes(&one.told.system, &one.told.hot_ports))
+                .collect(),
             differences.to_vec(),
         ]
         .concat(),

@@ -1,6 +1,7 @@
 //! The results of replays as text.
 
 use super::super::comparison::{Comparable, Compared, verdicts};
+use super::super::hot_lines;
 use super::super::interval::{ASSUMED, Judged};
 use super::super::summary::{self, OnModel};
 use super::{Found, OnEach, PrintedPoint, Replayed, ToldChain};
@@ -124,7 +125,8 @@ fn alone(told: &PrintedPoint, outcome: &Outcome, in_blocks: bool) -> String {
         ("Limit", told.limit.clone()),
         ("Adapter", adapter(told)),
     ];
-    out + &summary::one(&means.spent(told.nanoseconds), &sentences, in_blocks)
+    out += &summary::one(&means.spent(told.nanoseconds), &sentences, in_blocks);
+    out + &hot_lines(&told.hot_ports)
 }
 
 fn row<T: AsRef<str>>(name: &str, columns: [T; 5]) -> String {
@@ -384,6 +386,7 @@ mod tests {
             chain: Chain::default(),
             timelines: Vec::new(),
             bottleneck: None,
+            hot_ports: Vec::new(),
         };
         let chain = ToldChain {
             computing: on_the_path,

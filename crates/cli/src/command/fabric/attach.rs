@@ -10,17 +10,19 @@ use std::process;
 
 use verbena_run::environment::Environment;
 use verbena_run::libraries::Libraries;
+use verbena_subnet::partitions::{Partition, read as read_partitions};
 use verbena_subnet::{Fabric, Kind, build};
 use verbena_topology::{Topology, read};
 use verbena_umad::connect;
 use verbena_umad::protocol::{Hello, Purpose};
 
+use crate::adapter_options::FABRIC;
 use crate::failure::Failure;
 
-/// The variable with the directory of a program's node.
-pub const VARIABLE: &str = "VERBENA_FABRIC";
 /// Name of the topology's file in the directory of a fabric.
 const TOPOLOGY: &str = "topology";
+/// Name of the partitions' file there.
+pub const PARTITIONS: &str = "partitions";
 /// Longest name of the directory in which fabrics are: that of a socket below it has 107 bytes.
 const LONGEST_PARENT: usize = 60;
 
@@ -65,6 +67,31 @@ pub fn store_content(content: &[u8], directory: &Path) -> Result<(), Failure> {
     fs::write(directory.join(TOPOLOGY), content).map_err(Failure::system("store the topology"))
 }
 
+/// Stores the partitions, if there are any.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
+pub fn store_partitions(content: Option<&str>, directory: &Path) -> Result<(), Failure> {
+    let stored = content.map_or(Ok(()), |content| {
+        fs::write(directory.join(PARTITIONS), content)
+    });
+    stored.map_err(Failure::system("store the partitions"))
+}
+
+/// Reads the partitions that are stored in a directory; none if there is no file.
+///
+/// # Errors
+///
+/// Fails if the file is invalid.
+pub fn stored_partitions(directory: &Path) -> Result<Vec<Partition>, Failure> {
+    match fs::read_to_string(directory.join(PARTITIONS)) {
+        Ok(text) => read_partitions(&text).map_err(|error| Failure::Input(error.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Failure::system("read the partitions")(error)),
+    }
+}
+
 /// Reads the topology that is stored in a directory.
 ///
 /// # Errors
@@ -106,6 +133,71 @@ pub fn node(topology: &Topology, fabric: &Fabric, name: Option<&str>) -> Result<
     Ok(end.map_or(0, |end| end.node))
 }
 
+/// A node of the fabric that this process is on.
+#[derive(Debug)]
+pub struct Place {
+    /// The directory of the fabric.
+    pub directory: PathBuf,
+    /// Index of the node.
+    pub node: u32,
+}
+
+impl Place {
+    /// Returns the place of a node of the fabric that this process is on; without a name that of
+    /// this process.
+    ///
+    /// # Errors
+    ///
+    /// Fails if this process is on no fabric, or the node does not exist.
+    pub fn of(name: Option<&str>) -> Result<Place, Failure> {
+        let none = || {
+            let text = "this process is on no fabric; run it inside of `verbena fabric up`";
+            Failure::Input(text.to_owned())
+        };
+        let here = env::var_os(FABRIC).map(PathBuf::from).ok_or_else(none)?;
+        let directory = here.parent().ok_or_else(none)?.to_owned();
+        let node = match name {
+            Some(name) => stored(&directory)?.1.named(name).map_err(Failure::Input)?,
+            None => {
+                let number = here
+                    .file_name()
+                    .and_then(|name| name.to_str()?.parse().ok());
+                number.ok_or_else(none)?
+            }
+        };
+        Ok(Place { directory, node })
+    }
+
+    /// Returns the directory of the node's files.
+    pub fn files(&self) -> PathBuf {
+        self.directory.join(self.node.to_string())
+    }
+
+    /// Brings the node's files up to date.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process that keeps the fabric has ended.
+    pub fn refresh(&self) -> Result<(), Failure> {
+        join(&self.directory, self.node, Purpose::Refresh).map(drop)
+    }
+
+    /// Brings the node's files up to date, and returns whether the fabric is still there. Another
+    /// error, such as a lack of descriptors, is printed once and tried again at the next call.
+    pub fn follow(&self, was_failing: &mut bool) -> bool {
+        let Err(error) = connect(&self.directory, hello(self.node, Purpose::Refresh)) else {
+            *was_failing = false;
+            return true;
+        };
+        let has_ended = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
+        let is_there = !has_ended.contains(&error.kind());
+        if is_there && !std::mem::replace(was_failing, true) {
+            eprintln!("verbena: the fabric's files are not up to date: {error}; trying again");
+        }
+        is_there
+    }
+}
+
 /// Makes the files of a node, and returns the connection. It keeps the fabric if the purpose says
 /// so.
 ///
@@ -113,13 +205,16 @@ pub fn node(topology: &Topology, fabric: &Fabric, name: Option<&str>) -> Result<
 ///
 /// Fails if the process that keeps the fabric has ended.
 pub fn join(directory: &Path, node: u32, purpose: Purpose) -> Result<OwnedFd, Failure> {
-    let hello = Hello {
+    connect(directory, hello(node, purpose)).map_err(Failure::system("reach the fabric's process"))
+}
+
+fn hello(node: u32, purpose: Purpose) -> Hello {
+    Hello {
         purpose,
         is_nonblocking: false,
         index: 0,
         node,
-    };
-    connect(directory, hello).map_err(Failure::system("reach the fabric's process"))
+    }
 }
 
 /// Returns the environment of programs at a node.
@@ -130,5 +225,5 @@ pub fn join(directory: &Path, node: u32, purpose: Purpose) -> Result<OwnedFd, Fa
 pub fn environment(directory: &Path, node: u32) -> Result<Environment, Failure> {
     let libraries = Libraries::beside_this_executable()?;
     let place = directory.join(node.to_string());
-    Ok(Environment::new(&libraries).with(VARIABLE, place))
+    Ok(Environment::new(&libraries).with(FABRIC, place))
 }

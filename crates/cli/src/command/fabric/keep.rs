@@ -35,7 +35,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (_, mut fabric) = attach::stored(&arguments.directory)?;
     let place = Manager::place(&fabric).filter(|_| arguments.manager == SubnetManager::Builtin);
-    let manager = place.map(|place| Manager::start(place, &mut fabric));
+    let manager = match place {
+        Some(place) => {
+            let partitions = attach::stored_partitions(&arguments.directory)?;
+            Some(Manager::start(place, &mut fabric, partitions))
+        }
+        None => None,
+    };
     let files = Files::new(Subnet::new(fabric, manager));
     let server = Server::new(&arguments.directory, files);
     let server = server.map_err(|error| Failure::Input(error.to_string()))?;

@@ -1,9 +1,13 @@
 //! `verbena fabric`: topologies of InfiniBand fabrics, and fabrics for management tools.
 
 mod attach;
+mod exec;
+mod fault;
+mod generated;
 mod keep;
 mod opensm;
 mod show;
+mod sysfs;
 mod up;
 
 use crate::exit::Exit;
@@ -28,10 +32,23 @@ enum Action {
     /// Run a command at another node of the same fabric
     ///
     /// Inside of `verbena fabric up`.
-    Exec(up::ExecArguments),
+    Exec(exec::Arguments),
+    /// Keep a copy of a node's files of sysfs in a directory
+    ///
+    /// For programs that read them without the C library, such as those in Go: `node_exporter
+    /// --path.sysfs=DIR`. Inside of `verbena fabric up`; ends with the fabric.
+    Sysfs(sysfs::Arguments),
+    /// Cut a link, or have a port count errors
+    ///
+    /// Inside of `verbena fabric up`: for exporters, `ibqueryerrors` and programs that must survive
+    /// it.
+    Fault(fault::Arguments),
     /// Keep a fabric, for `fabric up`
     #[command(hide = true, name = "__keep")]
     Keep(keep::Arguments),
+    /// Mount a node's files and become the command, for `fabric exec`
+    #[command(hide = true, name = "__enter")]
+    Enter(exec::EnterArguments),
     /// Run a command that ends with `fabric up`
     #[command(hide = true, name = "__with")]
     With(opensm::Arguments),
@@ -46,7 +63,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.action {
         Action::Show(arguments) => show::run(&arguments),
         Action::Up(arguments) => up::run(&arguments),
-        Action::Exec(arguments) => up::exec(&arguments),
+        Action::Exec(arguments) => exec::run(&arguments),
+        Action::Sysfs(arguments) => sysfs::run(&arguments),
+        Action::Fault(arguments) => fault::run(&arguments),
+        Action::Enter(arguments) => exec::enter(&arguments),
         Action::Keep(arguments) => keep::run(&arguments),
         Action::With(arguments) => opensm::run(&arguments),
     }

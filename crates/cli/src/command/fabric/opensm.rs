@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use verbena_run::environment::Environment;
 use verbena_run::supervise;
 
+use super::attach::PARTITIONS;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -60,12 +61,17 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 pub struct OpenSm(Child);
 
 impl OpenSm {
-    /// Starts OpenSM and waits until its first sweep has ended.
+    /// Starts OpenSM, with the partitions that the directory has, and waits until its first sweep
+    /// has ended.
     ///
     /// # Errors
     ///
     /// Fails if it cannot be started, or ends, or does not configure the subnet in time.
-    pub fn start(directory: &Path, environment: &Environment) -> Result<OpenSm, Failure> {
+    pub fn start(
+        directory: &Path,
+        environment: &Environment,
+        has_partitions: bool,
+    ) -> Result<OpenSm, Failure> {
         let log = directory.join("opensm.log");
         // Otherwise the log stays in a buffer.
         let options = directory.join("opensm.conf");
@@ -93,6 +99,9 @@ impl OpenSm {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(errors);
+        if has_partitions {
+            command.arg("-P").arg(directory.join(PARTITIONS));
+        }
         command.envs(environment.variables());
         let child = command.spawn().map_err(Failure::system("start opensm"))?;
         let mut this = OpenSm(child);

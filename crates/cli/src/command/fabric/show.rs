@@ -56,7 +56,7 @@ fn paths(file: &Path, routes: &Path, topology: &Topology) -> Result<DescribedPat
         .map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
     let mut remarks = Vec::new();
     let (_, survey) = read_forwarding(routes, topology, &network, &mut remarks)?;
-    Ok(DescribedPaths::of(topology, &network, &survey, remarks))
+    Ok(DescribedPaths::of(&network, &survey, remarks))
 }
 
 fn table(described: &Description) {

@@ -1,4 +1,4 @@
-//! `verbena fabric up` and `verbena fabric exec`: programs on a fabric.
+//! `verbena fabric up`: a program on a new fabric.
 //!
 //! The fabric's state is in a separate process, which ends with its last user: this command, and
 //! each open device file. If it is killed, reads of device files fail, so no program hangs.
@@ -6,7 +6,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,9 +15,11 @@ use std::time::Duration;
 
 use verbena_bench::fabric_files;
 use verbena_run::supervise;
+use verbena_subnet::{Fabric, Manager, partitions};
 use verbena_umad::protocol::Purpose;
 
-use super::attach::{self, VARIABLE};
+use super::attach;
+use super::generated;
 use super::keep::READY;
 use super::opensm::OpenSm;
 use crate::adapter_options as options;
@@ -42,16 +44,26 @@ pub enum SubnetManager {
 /// The arguments of `verbena fabric up`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Topology file, `-` for standard input [a switch, two hosts]
+    /// Topology: a shape, or a file, `-` for standard input [a switch, two hosts]
     ///
-    /// Output of ibnetdiscover (also -p and -g), opensm-subnet.lst, ibdiagnet2.db_csv or a net file
-    /// of ibsim. Ports keep the LIDs that it states.
-    #[arg(long, value_name = "FILE")]
+    /// Shapes are fat-tree:PORTS (two levels of such switches), fat-tree:LEAVES,SPINES,HOSTS (hosts
+    /// of a leaf), torus:XxYxZ[,HOSTS] and dragonfly:GROUPS,SWITCHES,HOSTS,CABLES (of a group, of a
+    /// switch, of a switch to other groups). Files are the output of ibnetdiscover (also -p and
+    /// -g), opensm-subnet.lst, ibdiagnet2.db_csv, a net file of ibsim or Slurm's topology.conf.
+    /// Ports keep the LIDs that it states.
+    #[arg(long, value_name = "SHAPE|FILE")]
     topology: Option<PathBuf>,
 
     /// Subnet manager
     #[arg(long, value_enum, value_name = "SM", default_value = "builtin")]
     sm: SubnetManager,
+
+    /// Set these partitions
+    ///
+    /// In the syntax of OpenSM's partitions.conf: `NAME=P_KEY, ipoib : GUID=full, ALL=limited;`.
+    /// Without them, all ports are full members of the default partition.
+    #[arg(long, value_name = "FILE")]
+    partitions: Option<PathBuf>,
 
     /// Run the command at this node
     ///
@@ -69,25 +81,6 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// The arguments of `verbena fabric exec`.
-#[derive(Debug, clap::Args)]
-pub struct ExecArguments {
-    /// Run the command at this node
-    ///
-    /// Its description, a word of it, or its GUID.
-    #[arg(long, value_name = "NAME")]
-    node: String,
-
-    /// Command to run, with its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
-    command: Vec<OsString>,
-}
-
 /// Starts the fabric's process, runs the command, and ends the process unless others use it.
 ///
 /// # Errors
@@ -96,7 +89,10 @@ pub struct ExecArguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let content = match &arguments.topology {
         None => verbena_subnet::SMALL.into(),
-        Some(file) => fabric_files::content(file)?,
+        Some(file) => match file.to_str().and_then(generated::text) {
+            Some(text) => text.map_err(Failure::Input)?.into_bytes(),
+            None => fabric_files::content(file)?,
+        },
     };
     let (topology, fabric) = attach::parse(&content).map_err(|error| match error {
         Failure::Input(text) => {
@@ -110,26 +106,38 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     })?;
     for remark in &topology.remarks {
         eprintln!(
-            "verbena: {} {}: {}",
-            remark.count,
+            "verbena: {} ({}), such as {}",
             remark.text,
-            remark.examples.join(", ")
+            remark.count,
+            remark.examples.join("; ")
         );
     }
     let unusable = verbena_subnet::unusable_lids(&topology);
     if let Some(first) = unusable.first() {
         eprintln!(
-            "verbena: {} LIDs of the topology are invalid or of another port, as {first}; their \
-             ports get others",
+            "verbena: {} LIDs of the topology are invalid or of another port, such as {first}; \
+             their ports get others",
             unusable.len()
         );
     }
+    unreached(&fabric, arguments.sm);
+    let partitions = match &arguments.partitions {
+        Some(file) => Some(partitions(file, &fabric, arguments.sm)?),
+        None => None,
+    };
     let node = attach::node(&topology, &fabric, arguments.node.as_deref())?;
     let directory = attach::make_directory()?;
-    let kept = Kept::start(directory, &content, arguments.sm, node)?;
+    let stored = Stored {
+        topology: &content,
+        partitions: partitions.as_deref(),
+    };
+    let kept = Kept::start(directory, stored, arguments.sm, node)?;
     let environment = attach::environment(&kept.directory, node)?;
     let manager = match arguments.sm {
-        SubnetManager::Opensm => Some(OpenSm::start(&kept.directory, &environment)?),
+        SubnetManager::Opensm => {
+            let partitions = partitions.is_some();
+            Some(OpenSm::start(&kept.directory, &environment, partitions)?)
+        }
         _ => None,
     };
     let mut words = arguments.command.clone();
@@ -142,24 +150,67 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::of_child(status))
 }
 
-/// Replaces this process with a command at a node of the fabric that it is on.
-///
-/// # Errors
-///
-/// Fails if this process is on no fabric, or the node does not exist.
-pub fn exec(arguments: &ExecArguments) -> Result<Exit, Failure> {
-    let place = env::var_os(VARIABLE).map(PathBuf::from);
-    let directory = place.as_deref().and_then(Path::parent).ok_or_else(|| {
-        let text = "this process is on no fabric; run it inside of `verbena fabric up`";
-        Failure::Input(text.to_owned())
-    })?;
-    let (_, fabric) = attach::stored(directory)?;
-    let node = fabric.named(&arguments.node).map_err(Failure::Input)?;
-    attach::join(directory, node, Purpose::Refresh)?;
-    let environment = attach::environment(directory, node)?;
-    let words = &arguments.command;
-    let error = options::command("fabric exec", words, &environment)?.exec();
-    Err(supervise::Failure::of_exec(options::name(words), error).into())
+/// Prints the nodes that the fabric's manager does not reach, if there are any.
+fn unreached(fabric: &Fabric, manager: SubnetManager) {
+    let Some(place) = Manager::place(fabric).filter(|_| manager == SubnetManager::Builtin) else {
+        return;
+    };
+    let unreached = fabric.unreached(place);
+    if let Some(&first) = unreached.first() {
+        eprintln!(
+            "verbena: {} nodes have no path to {}, where the subnet manager is, such as {}: their \
+             ports stay initialised or down",
+            unreached.len(),
+            fabric.nodes[place.node as usize].text(),
+            fabric.nodes[first as usize].text()
+        );
+    }
+}
+
+/// Reads the partitions of a file, and returns its content.
+fn partitions(file: &Path, fabric: &Fabric, manager: SubnetManager) -> Result<String, Failure> {
+    if manager == SubnetManager::None {
+        let text = "--partitions needs a subnet manager: --sm builtin or opensm";
+        return Err(Failure::Input(text.to_owned()));
+    }
+    let invalid = |error: &dyn std::fmt::Display| {
+        Failure::Input(format!("cannot read {}: {error}", file.display()))
+    };
+    // A byte more shows that the file is too long.
+    let most = partitions::MOST_BYTES as u64;
+    let mut content = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(most + 1).read_to_end(&mut content))
+        .map_err(|error| invalid(&error))?;
+    if content.len() as u64 > most {
+        return Err(invalid(&format!("the file has more than {most} bytes")));
+    }
+    let content = String::from_utf8(content).map_err(|error| invalid(&error.utf8_error()))?;
+    match partitions::read(&content) {
+        Ok(partitions) => {
+            let unknown = partitions::unknown_ports(&partitions, fabric);
+            if let Some(first) = unknown.first() {
+                eprintln!(
+                    "verbena: {}: {} port GUIDs are not on the fabric, such as {first:#018x}",
+                    file.display(),
+                    unknown.len()
+                );
+            }
+        }
+        // OpenSM reads more flags and members, but leaves out invalid lines without a message.
+        Err(error) if manager == SubnetManager::Opensm => eprintln!(
+            "verbena: {}: the builtin manager would refuse {error}; OpenSM may ignore the file",
+            file.display()
+        ),
+        Err(error) => return Err(invalid(&error)),
+    }
+    Ok(content)
+}
+
+/// The files of a fabric's process.
+struct Stored<'a> {
+    topology: &'a [u8],
+    partitions: Option<&'a str>,
 }
 
 /// The fabric's process, kept by a connection.
@@ -172,11 +223,12 @@ struct Kept {
 impl Kept {
     fn start(
         directory: PathBuf,
-        content: &[u8],
+        files: Stored<'_>,
         manager: SubnetManager,
         node: u32,
     ) -> Result<Kept, Failure> {
-        let stored = attach::store_content(content, &directory);
+        let stored = attach::store_content(files.topology, &directory)
+            .and_then(|()| attach::store_partitions(files.partitions, &directory));
         let started = stored.and_then(|()| Kept::start_process(&directory, manager));
         let process = match started {
             Ok(process) => process,

@@ -10,7 +10,7 @@ use verbena_faults::rule::Action;
 use verbena_faults::rules::{Entry, Rules};
 use verbena_faults::site::Site;
 use verbena_faults::status::Status;
-use verbena_run::faults::explore::Places;
+use verbena_run::faults::explore::{Places, QUEUE_SITES};
 use verbena_run::faults::schedule::{self, Schedule};
 
 use super::runs::{Common, Kind, Reports, Run, Runs, add_outcome, line, write};
@@ -234,6 +234,7 @@ impl Source {
         };
         let mut sites: Vec<Site> = possible.iter().map(|call| Site::Call(call.name)).collect();
         sites.extend(request_sites());
+        sites.extend(QUEUE_SITES);
         let Some(survey) = runs.survey(&sites, MOST)? else {
             return Ok(None);
         };

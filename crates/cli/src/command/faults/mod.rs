@@ -5,6 +5,7 @@ mod runs;
 mod shrink;
 mod sweep;
 
+pub(super) use runs::{last_lines, write};
 use verbena_coverage::errno;
 use verbena_faults::call::{CALLS, Call, Class, matching};
 use verbena_faults::cm::CmEvent;

@@ -251,7 +251,7 @@ impl<'a> Runs<'a> {
 }
 
 /// Writes a file.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(in crate::command) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |source| Failure::Input(format!("cannot write {}: {source}", path.display()));
     replace(path, text).map_err(failed)
 }
@@ -293,7 +293,7 @@ pub(super) fn line(outcome: &Outcome, width: usize) -> String {
 }
 
 /// Returns the last lines of a command's output, each behind a bar.
-fn last_lines(output: &str) -> String {
+pub(in crate::command) fn last_lines(output: &str) -> String {
     let lines: Vec<&str> = output
         .lines()
         .filter(|line| !line.trim().is_empty())

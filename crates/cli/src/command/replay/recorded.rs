@@ -1,10 +1,8 @@
 //! Replays recorded MPI programs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Inputs, collected, command, concluded, print_json, write_page};
+use super::{Inputs, Missing, collected, command, print_json, write_page};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
@@ -167,30 +165,33 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         false => 0,
     };
     let replays = count + changes * inputs.sources.len() * nodes.len();
+    let planned = planned(&inputs, &nodes, is_searched);
     let bar = match is_searched {
         true => Bar::with_lines(replays, "replays"),
-        false => Bar::new(replays, "replays"),
+        false => Bar::of_models(replays, "replays"),
     };
-    let stepped = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&stepped);
     let kept = collected(move |keep| {
-        let step = || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            bar.step();
-        };
-        for source in inputs.sources {
+        let step = || bar.step();
+        for (number, source) in inputs.sources.into_iter().enumerate() {
             let trace = source.trace()?;
-            for nodes in &nodes {
+            for (place, nodes) in nodes.iter().enumerate() {
+                let group = (number, place);
                 let settings = Settings {
                     nodes: *nodes,
                     ..settings.clone()
                 };
-                let replays = inputs.models.iter().map(|model| {
-                    let replayed = replay_on(model, &trace, &settings, &inputs.profiles);
+                let mut on_each = OnEach::new();
+                for model in &inputs.models {
+                    let replayed = replay_on(model, &trace, &settings, &inputs.profiles)?;
                     step();
-                    Ok(replayed?)
-                });
-                let mut on_each = replays.collect::<Result<OnEach, Failure>>()?;
+                    match is_searched {
+                        true => on_each.push(replayed),
+                        false => keep((group, vec![replayed], None)),
+                    }
+                }
+                if !is_searched {
+                    continue;
+                }
                 judge(&mut on_each);
                 let examined = Examined {
                     trace: &trace,
@@ -198,45 +199,76 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
                     settings: &settings,
                     profiles: &inputs.profiles,
                 };
-                let found = match is_searched {
-                    true => examined.search(&on_each, step)?,
-                    false => Found::default(),
-                };
-                keep((on_each, found));
+                let found = examined.search(&on_each, step)?;
+                keep((group, on_each, Some(found)));
             }
         }
         Ok(())
     })?;
-    let (replayed, found): (Vec<OnEach>, Vec<Found>) = kept.into_iter().unzip();
+    let (replayed, found) = grouped(kept);
     let found = is_searched.then(|| Found::of(found));
     let done: usize = replayed.iter().map(Vec::len).sum();
+    let missing = Missing::new(planned.into_iter().skip(done).collect());
+    let notes = [differences, missing.notes()].concat();
     match json {
         true => {
             let told = replayed.iter().flatten().map(|one| &one.told);
-            print_json(&told.collect::<Vec<_>>());
+            print_json(&told.collect::<Vec<_>>(), &missing);
         }
         false if done > 0 => {
             let in_blocks = terminal::shows_blocks();
-            let text = text(&replayed, &differences, found.as_ref(), in_blocks);
+            let text = text(&replayed, &notes, found.as_ref(), in_blocks);
             out!("{text}");
         }
         false => {}
     }
-    if let Some(file) = options.out.filter(|_| done == count) {
-        let page = page(
-            &command(),
-            &replayed,
-            &assumptions,
-            &differences,
-            found.as_ref(),
-        );
+    if let Some(file) = options.out.filter(|_| done > 0) {
+        let page = page(&command(), &replayed, &assumptions, &notes, found.as_ref());
         write_page(&file, &page)?;
     }
-    Ok(match done == count {
-        true => Exit::Success,
-        // Also those whose trace or number of nodes is not complete.
-        false => concluded(stepped.load(Ordering::Relaxed).min(replays - 1), replays),
-    })
+    Ok(missing.concluded(done))
+}
+
+/// Returns the replays in order, in words.
+fn planned(inputs: &Inputs, nodes: &[Option<usize>], is_searched: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    for source in &inputs.sources {
+        for nodes in nodes {
+            for model in &inputs.models {
+                let mut words = format!("{} on {}", source.path().display(), model.name());
+                if let Some(nodes) = nodes {
+                    words += &format!(" with {nodes} nodes");
+                }
+                if is_searched {
+                    words += " and its assumed values";
+                }
+                all.push(words);
+            }
+        }
+    }
+    all
+}
+
+/// Replays of one trace on one number of nodes, by their indices, and the search if it is complete.
+type Kept = ((usize, usize), OnEach, Option<Found>);
+
+/// Returns the replays of the same trace on the same nodes together, with verdicts, and the
+/// searches.
+fn grouped(kept: Vec<Kept>) -> (Vec<OnEach>, Vec<Found>) {
+    let mut groups: Vec<((usize, usize), OnEach)> = Vec::new();
+    let mut searches = Vec::new();
+    for (group, on_each, found) in kept {
+        searches.extend(found);
+        match groups.last_mut() {
+            Some((last, all)) if *last == group => all.extend(on_each),
+            _ => groups.push((group, on_each)),
+        }
+    }
+    let mut groups: Vec<OnEach> = groups.into_iter().map(|(_, all)| all).collect();
+    for on_each in &mut groups {
+        judge(on_each);
+    }
+    (groups, searches)
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use super::outcome::Outcome;
 use super::{Job, is_local};
 use crate::causes::Planted;
 use crate::causes::link::is_cut;
-use crate::causes::passage::Arrival;
+use crate::causes::passage::{Arrival, Fence};
 use crate::link;
+use crate::observed;
 use crate::qp::Qp;
 use crate::qp::ring_message::Faulty;
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
@@ -33,13 +34,10 @@ impl Qp {
         psn: u32,
         progress: &mut RequestProgress,
     ) -> Outcome {
-        let outcome = match self.arrival(send, index) {
-            Ok(arrival) => self.execute_arrived(send, request, index, psn, progress, arrival),
-            Err(outcome @ Outcome::Failed(_)) => {
-                let hindered = self.blocking_outcome(send, request);
-                hindered.unwrap_or_else(|| self.local_fault_or(request, outcome))
-            }
-            Err(outcome) => outcome,
+        let arrival = self.arrival(send, index);
+        let outcome = match arrival {
+            Err(waits) if !matches!(waits, Outcome::Failed(_)) => waits,
+            arrival => self.execute_arrived(send, request, index, psn, progress, arrival),
         };
         match outcome {
             Outcome::Done if send.causes.is_some() => Outcome::DoneLater,
@@ -47,7 +45,54 @@ impl Qp {
         }
     }
 
-    /// As [`Qp::execute_off_path`], for a request that arrives now.
+    /// Executes a pending request of an emulated adapter, if it is a plain write and nothing else
+    /// concerns it than its time. Returns None, without effect, for another one.
+    pub(in crate::qp) fn write_in_time(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        position: usize,
+    ) -> Option<Outcome> {
+        if send.causes.as_ref()?.has_rules()
+            || observed::is_any()
+            || send.packets.is_some()
+            || send.has_outstanding()
+            || send.is_lost
+            || link::has_failed()
+            || link::is_down(send.port)
+            || is_cut(send.port)
+        {
+            return None;
+        }
+        let one = send.pending(position)?;
+        let request = one.request();
+        let (index, psn, [buffer]) = (one.index, one.psn, request.sges) else {
+            return None;
+        };
+        let is_new = !one.progress.is_placed && one.progress.bytes == 0;
+        if request.opcode != IBV_WR_RDMA_WRITE || !is_new {
+            return None;
+        }
+        // Without the queue's other parts, which the write may change.
+        let buffers = [*buffer];
+        let request = SendRequest {
+            wr_id: request.wr_id,
+            opcode: request.opcode,
+            flags: request.flags,
+            sges: &buffers,
+            remote_address: request.remote_address,
+            rkey: request.rkey,
+            ..SendRequest::default()
+        };
+        match self.arrival(send, index) {
+            Err(outcome) => Some(outcome),
+            Ok(_) => {
+                self.write_plain(send, &request, index, psn)?;
+                Some(Outcome::DoneLater)
+            }
+        }
+    }
+
+    /// As [`Qp::execute_off_path`], for a request that arrives now, or is lost with this outcome.
     fn execute_arrived(
         self: &Arc<Qp>,
         send: &mut SendQueue,
@@ -55,7 +100,7 @@ impl Qp {
         index: u64,
         psn: u32,
         progress: &mut RequestProgress,
-        arrival: Arrival,
+        arrival: Result<Arrival, Outcome>,
     ) -> Outcome {
         let status = self.planted_status(send, request, index, psn);
         if link::has_failed() {
@@ -64,6 +109,22 @@ impl Qp {
         if let Some(status) = status.filter(|status| is_local_failure(*status)) {
             return Outcome::Failed(code_of(status));
         }
+        if request.flags & IBV_SEND_FENCE != 0
+            && let Some(passages) = send.passages()
+        {
+            match passages.fence(index) {
+                Fence::Open => {}
+                Fence::Until(time) => return Outcome::Wait(time),
+                Fence::Closed => return Outcome::Order,
+            }
+        }
+        let arrival = match arrival {
+            Ok(arrival) => arrival,
+            Err(lost) => {
+                let hindered = self.blocking_outcome(send, request);
+                return hindered.unwrap_or_else(|| self.local_fault_or(request, lost));
+            }
+        };
         if is_local(request.opcode) {
             return self.execute_on_path(send, request, index, psn, progress);
         }
@@ -121,6 +182,7 @@ impl Qp {
         index: u64,
         psn: u32,
     ) -> Option<Status> {
+        self.meet_receiver(send, request);
         let mut causes = send.causes.take()?;
         causes.begin(
             index,

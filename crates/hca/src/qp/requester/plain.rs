@@ -50,7 +50,6 @@ impl Qp {
             && request.flags & !FLAGS == 0
             && length != 0
             && length <= most.into()
-            && !send.is_off_path
             && (!observed::is_any() || self.may_be_fast(send, request));
         is_plain.then_some(length as u32)
     }
@@ -134,8 +133,8 @@ impl Qp {
     }
 
     /// Executes work request `index`, a plain RDMA write of one buffer into one piece of the peer's
-    /// arena, while no request is pending. Returns its bytes, or None if it must take the general
-    /// path, which then writes all bytes anew.
+    /// arena, while no earlier request is in flight. Returns its bytes, or None if it must take the
+    /// general path, which then writes all bytes anew.
     #[inline]
     pub(in crate::qp) fn write_plain(
         self: &Arc<Qp>,

@@ -6,6 +6,7 @@
 
 use super::plain::{PlainMessage, deliver};
 use super::{Progress, serve};
+use crate::cq::Taking;
 use crate::process::lane_ends::LaneState;
 use crate::process::{Inbound, Process, QpCache, Serving};
 use crate::qp::Qp;
@@ -16,10 +17,20 @@ use verbena_abi::*;
 use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_shm::channel::Lane;
 use verbena_hca_shm::context_table::QpRecord;
-use verbena_hca_shm::lane;
+use verbena_hca_shm::lane::{self, Echo};
 use verbena_hca_shm::ring::Record;
 
 impl LaneState<Qp> {
+    /// Notes at the receiving queue pair that all messages before a position were received.
+    #[inline]
+    fn note_received(&self, queue_pair: &Qp, position: u32) {
+        let lane = self.number_in_channel as u8;
+        let source = self.source.incarnation;
+        queue_pair
+            .received_by_lane
+            .note(source, Echo { lane, position });
+    }
+
     fn route(&self, psn: u32) -> Route {
         let endpoint = |number, incarnation| Endpoint {
             number,
@@ -62,62 +73,101 @@ fn open_gates(inbound: &Inbound, state: &mut LaneState<Qp>, own: &QpRecord, peer
     state.gates = (is_live && receives && !inbound.peer.is_dead()).then_some(gates);
 }
 
-/// Serves the message at the front of a lane, if it is plain. Returns whether it was.
-#[inline]
-pub fn is_plain_served(
-    process: &Process,
-    inbound: &Arc<Inbound>,
-    state: &mut LaneState<Qp>,
-    store: &Lane<'_>,
-    found: &lane::Message,
-) -> bool {
-    let contexts = process.memory.contexts();
-    let own = contexts.queue_pair(state.destination.number);
-    let peer = inbound.peer.contexts.queue_pair(state.source.number);
-    let is_open = |gates| gates == Some(gates_of(own, peer)) || is_left_open(gates);
-    if !is_open(state.gates) {
-        open_gates(inbound, state, own, peer);
-    }
-    let (Some(queue_pair), Some(message)) = (
-        state.queue_pair.as_deref(),
-        LaneMessage::parse(&found.header),
-    ) else {
-        return false;
-    };
-    // SAFETY: a slot holds the immediate data and as many bytes more as `parse` has checked.
-    let (immediate, payload) = unsafe { message.parse_immediate(found.payload) };
-    let plain = PlainMessage {
-        source: state.source.number,
-        payload,
-        total: message.length,
-        solicited: message.solicited,
-        immediate,
-    };
-    // Held until the completion is pushed, as on the fast path for records.
-    let mut receive = queue_pair.lock_receive();
-    // Checked under the lock that a reset holds while it empties the queue.
-    let is_plain = receive.message_state.is_plain(state.source.incarnation);
-    if !is_open(state.gates) || !(is_plain || is_left_open(state.gates)) || process.lanes.chance(8)
-    {
-        return false;
-    }
-    let next = state.position.wrapping_add(1);
-    if planted::is(Bug::LaneHead) {
-        lane::release(store, next);
-        std::thread::yield_now();
-    }
-    let acknowledge = || lane::release(store, next);
-    let is_served = deliver(inbound, queue_pair, &mut receive, &plain, acknowledge);
-    if is_served {
-        state.position = next;
-    }
-    is_served
+/// The records of both queue pairs of a lane.
+pub struct Ends<'a> {
+    receiver: &'a QpRecord,
+    sender: &'a QpRecord,
 }
 
-/// Returns whether gates that were open once count as open for ever, by a planted fault.
-#[inline]
-fn is_left_open(gates: Option<(u32, u32)>) -> bool {
-    gates.is_some() && planted::is(Bug::LaneGate)
+impl<'a> Ends<'a> {
+    /// Returns the records.
+    #[inline]
+    pub fn of(process: &'a Process, inbound: &'a Inbound, state: &LaneState<Qp>) -> Ends<'a> {
+        let contexts = process.memory.contexts();
+        Ends {
+            receiver: contexts.queue_pair(state.destination.number),
+            sender: inbound.peer.contexts.queue_pair(state.source.number),
+        }
+    }
+
+    /// Returns whether both queue pairs exchange plain messages in the states and incarnations that
+    /// they are in.
+    #[inline]
+    pub fn are_open(&self, inbound: &Inbound, state: &mut LaneState<Qp>) -> bool {
+        if self.have_gates(state) {
+            return true;
+        }
+        open_gates(inbound, state, self.receiver, self.sender);
+        state.gates.is_some()
+    }
+
+    /// Returns whether the gates are those that were noted.
+    #[inline]
+    fn have_gates(&self, state: &LaneState<Qp>) -> bool {
+        // Gates that were open once count as open for ever, by a planted fault.
+        state.gates == Some(gates_of(self.receiver, self.sender))
+            || state.gates.is_some() && planted::is(Bug::LaneGate)
+    }
+
+    /// Serves the message at the front of a lane whose gates are open, if it is plain. Returns
+    /// whether it was.
+    #[inline(always)]
+    pub fn is_plain_served(
+        &self,
+        process: &Process,
+        inbound: &Arc<Inbound>,
+        state: &mut LaneState<Qp>,
+        store: &Lane<'_>,
+        found: &lane::Message,
+        taking: Option<&mut Taking<'_, Process>>,
+    ) -> bool {
+        let (Some(queue_pair), Some(message)) = (
+            state.queue_pair.as_deref(),
+            LaneMessage::parse(&found.header),
+        ) else {
+            return false;
+        };
+        // SAFETY: a slot holds the immediate data and as many bytes more as `parse` has checked.
+        let (immediate, payload) = unsafe { message.parse_immediate(found.payload) };
+        let plain = PlainMessage {
+            source: state.source.number,
+            payload,
+            total: message.length,
+            solicited: message.solicited,
+            immediate,
+        };
+        // Held until the completion is pushed, as on the fast path for records.
+        let mut receive = queue_pair.lock_receive();
+        // Checked under the lock that a reset holds while it empties the queue.
+        let is_plain = receive.message_state.is_plain(state.source.incarnation);
+        if !self.have_gates(state)
+            || !(is_plain || planted::is(Bug::LaneGate))
+            || process.lanes.chance(8)
+        {
+            return false;
+        }
+        let next = state.position.wrapping_add(1);
+        if planted::is(Bug::LaneHead) {
+            lane::release(store, next);
+            std::thread::yield_now();
+        }
+        let acknowledge = || {
+            lane::release(store, next);
+            state.note_received(queue_pair, next);
+        };
+        let is_served = deliver(
+            inbound,
+            queue_pair,
+            &mut receive,
+            &plain,
+            acknowledge,
+            taking,
+        );
+        if is_served {
+            state.position = next;
+        }
+        is_served
+    }
 }
 
 /// Serves the message at the front of a lane, which is published, on the general path. Returns
@@ -155,6 +205,14 @@ pub fn is_next_served(
             // SYNC POINT lane head: behind the answer, and before the application can answer the
             // completion.
             lane::release(&store, state.position);
+            if let Some(queue_pair) = &state.queue_pair {
+                // A message that completes holds the lock already.
+                let _held = delivered.is_none().then(|| queue_pair.lock_receive());
+                // A reset begins the new incarnation before it takes this lock to clear the note.
+                if queue_pair.incarnation() == state.destination.incarnation {
+                    state.note_received(queue_pair, state.position);
+                }
+            }
             if let Some(delivered) = delivered {
                 delivered.push();
             }

@@ -3,6 +3,8 @@
 use crate::qp::ring_message::Route;
 use crate::receive::Receive;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use verbena_hca_shm::lane::Echo;
 use verbena_hca_shm::registry::Identity;
 
 /// State of one requester's messages, in one of its incarnations.
@@ -75,6 +77,50 @@ impl MessageState {
     }
 }
 
+/// The position behind the last message that a queue pair has received by a lane: the next one in
+/// the other direction carries it.
+#[derive(Default)]
+pub struct ReceivedByLane(AtomicU64);
+
+/// Set as soon as there was a message.
+const RECEIVED: u64 = 1 << 63;
+/// Above lane and position: so much of the requester's incarnation as there is space for.
+const SOURCE_AT: u32 = 40;
+
+/// Returns the bits by which a note names the requester.
+#[inline]
+fn mark_of(source: u32) -> u64 {
+    RECEIVED | u64::from(source) << SOURCE_AT
+}
+
+impl ReceivedByLane {
+    /// Notes a message of a requester in this incarnation, after it was answered and its slot
+    /// released, and before it completes. Called under the receive queue's lock, in the incarnation
+    /// that the message was sent to.
+    #[inline]
+    pub(super) fn note(&self, source: u32, echo: Echo) {
+        let noted = u64::from(echo.lane) << 32 | u64::from(echo.position);
+        // SYNC POINT lane echo.
+        self.0.store(mark_of(source) | noted, Ordering::Release);
+    }
+
+    /// Forgets it: the queue pair is reset. Called under that lock.
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// Returns the position behind the last message of the requester in this incarnation.
+    #[inline]
+    pub(crate) fn last(&self, source: u32) -> Option<Echo> {
+        // SYNC POINT lane echo.
+        let noted = self.0.load(Ordering::Acquire);
+        (noted >> SOURCE_AT == mark_of(source) >> SOURCE_AT).then_some(Echo {
+            lane: (noted >> 32) as u8,
+            position: noted as u32,
+        })
+    }
+}
+
 /// States of messages for XRC shared receive queues of this process, by sending queue pair, with
 /// the incarnation of the queue pair that they were sent to. That may belong to another process, so
 /// its reset shows only here.
@@ -138,6 +184,19 @@ mod tests {
         message_state.await_again(9);
         assert!(!message_state.drops_message(9, true));
         assert!(!message_state.drops_message(10, true));
+    }
+
+    #[test]
+    fn position_behind_a_message_by_a_lane_is_known_until_the_reset() {
+        let received = ReceivedByLane::default();
+        assert_eq!(received.last(0), None);
+        for (source, lane, position) in [(0, 0, 0), (u32::MAX, 255, u32::MAX), (7, 1, 2)] {
+            received.note(source, Echo { lane, position });
+            assert_eq!(received.last(source), Some(Echo { lane, position }));
+            assert_eq!(received.last(source ^ 1), None, "another incarnation");
+        }
+        received.clear();
+        assert_eq!(received.last(7), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! for the general path.
 
 use super::Call;
-use crate::cq::Completion;
+use crate::cq::{Completion, Taking};
 use crate::process::{Inbound, Process, QpCache};
 use crate::qp::ring_message::{Plain, Route};
 use crate::qp::{Qp, ReceiveQueue};
@@ -17,7 +17,9 @@ use verbena_abi::*;
 use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
+use verbena_hca_shm::context_table::KeyRecord;
 use verbena_hca_shm::ring::Record;
+use verbena_hca_shm::section::Section;
 
 /// Serves a record that holds a plain message. Calls `acknowledge` when the bytes are in place and
 /// before the receive completes. Returns false, without effect, if the record must take the general
@@ -69,7 +71,8 @@ impl Call<'_> {
             solicited: message.solicited,
             immediate: None,
         };
-        deliver(self.inbound, queue_pair, &mut guard, &plain, acknowledge)
+        let inbound = self.inbound;
+        deliver(inbound, queue_pair, &mut guard, &plain, acknowledge, None)
     }
 }
 
@@ -90,13 +93,14 @@ pub(super) struct PlainMessage {
 /// Delivers a plain message to the front of the receive queue, whose lock is held. Calls
 /// `acknowledge` when the bytes are in place and before the receive completes. Returns false,
 /// without effect, if the receive is not plain.
-#[inline]
+#[inline(always)]
 pub(super) fn deliver(
     inbound: &Inbound,
     queue_pair: &Qp,
     receive: &mut ReceiveQueue,
     message: &PlainMessage,
     acknowledge: impl FnOnce(),
+    taking: Option<&mut Taking<'_, Process>>,
 ) -> bool {
     let Some(cq) = queue_pair.recv_cq.as_deref() else {
         return false;
@@ -136,14 +140,13 @@ pub(super) fn deliver(
         wc.wc_flags |= IBV_WC_WITH_IMM;
         wc.imm = ibv_wc_imm { imm_data };
     }
-    cq.push(Completion::received(wc), message.solicited);
+    cq.push_or_take(Completion::received(wc), message.solicited, taking);
     true
 }
 
 /// Stores the bytes at the beginning of the receive's buffer, with the checks of any receive
-/// buffer. Returns false, without effect, if the receive is not plain. Not inlined: its calls are
-/// inlined here, once for both kinds of message.
-#[inline(never)]
+/// buffer. Returns false, without effect, if the receive is not plain.
+#[inline(always)]
 fn store(
     inbound: &Inbound,
     queue_pair: &Qp,
@@ -155,10 +158,11 @@ fn store(
     let [buffer] = receive.sges.as_slice() else {
         return false;
     };
-    if message.total > buffer.length {
+    let total = message.total;
+    if total > buffer.length {
         return false;
     }
-    if message.total == 0 {
+    if total == 0 {
         return true;
     }
     let Some(arena) = queue_pair.memory.arena() else {
@@ -168,26 +172,35 @@ fn store(
     let section = inbound.section(0);
     let record = queue_pair.memory.keys().record(buffer.lkey);
     let (address, length) = (buffer.addr, buffer.length.into());
-    let offset = match known_range.find(&section, record, access_request, address, length) {
-        Some(offset) => offset,
-        None => {
-            let granted = grant(&section, record, access_request, address, length);
-            let range = granted.ok().map(|all| all.part(0, message.total.into()));
-            let Some(Piece::Arena { offset, .. }) = range.and_then(|range| range.sole()) else {
-                return false;
-            };
-            known_range.note(&section, record, access_request, address, length);
-            offset
-        }
+    let found = known_range
+        .find(&section, record, access_request, address, length)
+        .or_else(|| grant_beginning(&section, record, access_request, buffer, total, known_range));
+    let Some(offset) = found else {
+        return false;
     };
     // SAFETY: the payload holds as many bytes, checked by ring or lane; a granted range lies inside
     // the arena.
-    unsafe {
-        copy::ordered_copy(
-            message.payload,
-            arena.pointer(offset),
-            message.total as usize,
-        )
-    };
+    unsafe { copy::ordered_copy(message.payload, arena.pointer(offset), total as usize) };
     true
+}
+
+/// Returns the offset in the arena of a buffer whose first `total` bytes lie there in one piece, if
+/// access to the whole buffer is granted, and notes the range.
+#[cold]
+#[inline(never)]
+fn grant_beginning(
+    section: &Section<'_>,
+    record: &KeyRecord,
+    access_request: AccessRequest,
+    buffer: &ibv_sge,
+    total: u32,
+    known_range: &mut KnownRange,
+) -> Option<u64> {
+    let (address, length) = (buffer.addr, buffer.length.into());
+    let granted = grant(section, record, access_request, address, length).ok()?;
+    let Piece::Arena { offset, .. } = granted.part(0, total.into()).sole()? else {
+        return None;
+    };
+    known_range.note(section, record, access_request, address, length);
+    Some(offset)
 }

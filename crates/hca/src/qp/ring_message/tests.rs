@@ -150,18 +150,21 @@ proptest! {
 
     #[test]
     fn message_in_a_lane_stands_for_a_record(
-        length in 0u32..49,
+        length in 0u32..45,
         immediate in any::<Option<u32>>(),
         solicited in any::<bool>(),
         route in route(),
+        echo in any::<Option<(u8, u32)>>(),
     ) {
         let psn = route.psn & 0xff_ffff;
+        let echo = echo.map(|(lane, position)| lane::Echo { lane, position });
         let message = LaneMessage { length, immediate, solicited, psn };
-        let header = message.emit(7);
+        let header = message.emit(7, echo);
         let mut slot = [0u8; lane::PAYLOAD];
         // SAFETY: the slot has space for the immediate data.
         let data = unsafe { message.emit_immediate(slot.as_mut_ptr()) };
         let parsed = LaneMessage::parse(&header).unwrap();
+        prop_assert_eq!(LaneMessage::echo(&header), echo);
         // SAFETY: the slot has as many bytes as the header names.
         let (found, payload) = unsafe { parsed.parse_immediate(slot.as_ptr()) };
         prop_assert_eq!((found, payload), (immediate, data.cast_const()));
@@ -181,7 +184,7 @@ proptest! {
         flags in any::<u8>(),
         psn in any::<u32>(),
     ) {
-        let header = lane::Header { length, flags, generation: 0, psn };
+        let header = lane::Header { length, flags, psn_and_lane: psn, ..lane::Header::default() };
         if let Some(message) = LaneMessage::parse(&header) {
             let prefix = LaneMessage::prefix(message.immediate.is_some());
             prop_assert!(prefix + message.length as usize <= lane::PAYLOAD);

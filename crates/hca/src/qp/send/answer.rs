@@ -71,7 +71,7 @@ impl Qp {
             send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         } else {
             send.go_back(position);
-            self.wait_for_answer(&mut send, position);
+            self.wait_for_answer(&mut send, position, None);
         }
         self.finish(&mut send);
     }
@@ -124,7 +124,7 @@ impl Qp {
             }
             Reaction::Repeat => {
                 send.go_back(position);
-                self.wait_for_answer(send, position);
+                self.wait_for_answer(send, position, None);
                 self.finish(send);
             }
         }

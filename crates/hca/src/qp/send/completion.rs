@@ -3,7 +3,8 @@
 use super::SendQueue;
 use super::request::{PendingRequest, RequestStage};
 use crate::capture;
-use crate::cq::{Completion, Retired};
+use crate::cq::{Completion, Retired, Taking};
+use crate::process::Process;
 use crate::qp::Qp;
 use crate::qp::terms::vendor_error;
 use std::sync::Arc;
@@ -139,11 +140,12 @@ impl Qp {
         index: u64,
         status: ibv_wc_status,
     ) {
-        self.push_sent(&send.retired, wr_id, opcode, length, index, status);
+        self.push_sent(&send.retired, wr_id, opcode, length, index, status, None);
     }
 
-    /// As [`Qp::push_send`], given the counter of the send queue.
+    /// As [`Qp::push_send`], given the counter of the send queue, for a thread that may be polling.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "inlined")]
     pub(super) fn push_sent(
         &self,
         retired: &Arc<Retired>,
@@ -152,6 +154,7 @@ impl Qp {
         length: u64,
         index: u64,
         status: ibv_wc_status,
+        taking: Option<&mut Taking<'_, Process>>,
     ) {
         if status != IBV_WC_SUCCESS {
             self.process.counters.shard().failed_completions.add(1);
@@ -166,7 +169,7 @@ impl Qp {
             ..ibv_wc::default()
         };
         if let Some(cq) = &self.send_cq {
-            cq.push(Completion::sent(wc, retired, index + 1), false);
+            cq.push_or_take(Completion::sent(wc, retired, index + 1), false, taking);
         }
     }
 }

@@ -12,11 +12,12 @@ use super::lane_state::{InLane, SendLane};
 use super::request::RequestStage;
 use super::{Backoff, SendQueue, SendRequest};
 use crate::capture;
+use crate::cq::Taking;
 use crate::lanes;
 use crate::observed;
-use crate::process::Outbound;
 use crate::process::lane_ends::FreeLane;
 use crate::process::outbound_lane::LaneOut;
+use crate::process::{Outbound, Process};
 use crate::qp::Qp;
 use crate::qp::inline_data::gather_inline;
 use crate::qp::ring_message::{LaneMessage, LaneNotice};
@@ -99,8 +100,8 @@ fn opcode_of(has_immediate: bool) -> ibv_wr_opcode {
 
 impl Qp {
     /// Posts a short message to the lane. Returns None, without effect, if the request must take
-    /// another way.
-    #[inline]
+    /// another way. Inlined, so that the request stays in registers.
+    #[inline(always)]
     pub(super) fn post_by_lane(
         self: &Arc<Qp>,
         send: &mut SendQueue,
@@ -124,7 +125,7 @@ impl Qp {
                 return None;
             }
         }
-        if observed::is_any() && !self.may_be_fast(send, request) {
+        if observed::is_any() && !self.may_be_fast_by_lane(send, *request) {
             return None;
         }
         let lane = send.send_lane.as_deref_mut()?;
@@ -146,6 +147,12 @@ impl Qp {
             solicited: request.is_solicited(),
             psn: send.next_psn,
         };
+        let mut echo = self.received_by_lane.last(lane.incarnations.1);
+        if planted::is(Bug::LaneEcho)
+            && let Some(echo) = &mut echo
+        {
+            echo.position = echo.position.wrapping_add(1);
+        }
         let (position, tail) = (lane.tail, lane.tail.wrapping_add(1));
         lane.out.announce(tail);
         let fill = |target: *mut u8| {
@@ -165,7 +172,7 @@ impl Qp {
         let Ok(()) = lane::publish(
             &lane.out.store(),
             position,
-            header.emit(lane.generation),
+            header.emit(lane.generation, echo),
             fill,
         );
         drop(section);
@@ -186,9 +193,16 @@ impl Qp {
         Some(Ok(()))
     }
 
+    /// As [`Qp::may_be_fast`], for a request that lies in registers.
+    #[cold]
+    #[inline(never)]
+    fn may_be_fast_by_lane(&self, send: &mut SendQueue, request: SendRequest<'_>) -> bool {
+        self.may_be_fast(send, &request)
+    }
+
     /// Returns the bytes of a request if the lane can carry it: some bytes, inline or in one
     /// buffer, without flags that order it after others.
-    #[inline]
+    #[inline(always)]
     fn lane_length(&self, request: &SendRequest<'_>, has_immediate: bool) -> Option<u32> {
         if request.opcode != IBV_WR_SEND && !has_immediate {
             return None;
@@ -366,6 +380,7 @@ impl Qp {
         self: &Arc<Qp>,
         out: &Arc<LaneOut<Qp>>,
         head: u32,
+        taking: Option<&mut Taking<'_, Process>>,
     ) -> std::result::Result<(), Corrupt> {
         let mut send = self.lock_send_unsettled();
         match send.send_lane.as_deref() {
@@ -375,7 +390,7 @@ impl Qp {
         if capture::is_on() || self.process.lanes.chance(8) {
             send.settle();
         }
-        self.acknowledge_lane(&mut send, head)
+        self.acknowledge_lane(&mut send, head, taking)
     }
 
     /// As [`Qp::lane_acknowledged`], for a thread that posts. Does nothing if there are answers:
@@ -390,7 +405,7 @@ impl Qp {
         let head = lane::released(&lane.out.store());
         if !lane.out.via.has_answer() {
             // A wrong position is found again by a thread that can cut off the peer.
-            let _ = self.acknowledge_lane(send, head);
+            let _ = self.acknowledge_lane(send, head, None);
         }
     }
 
@@ -399,6 +414,7 @@ impl Qp {
         self: &Arc<Qp>,
         send: &mut SendQueue,
         head: u32,
+        mut taking: Option<&mut Taking<'_, Process>>,
     ) -> std::result::Result<(), Corrupt> {
         let Some(lane) = send.send_lane.as_deref_mut() else {
             return Ok(());
@@ -430,6 +446,7 @@ impl Qp {
                     length,
                     index,
                     IBV_WC_SUCCESS,
+                    taking.as_deref_mut(),
                 );
             }
             position = position.wrapping_add(1);

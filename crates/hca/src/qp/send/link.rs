@@ -6,7 +6,7 @@ use crate::causes::delay_line;
 use crate::causes::link::{self, Medium, QpLink};
 use crate::causes::passage::{Arrival, Back, Posted, Retries};
 use crate::emulation::lead::Lead;
-use crate::emulation::schedule::{Due, Posting};
+use crate::emulation::schedule::{Due, Posting, Way};
 use crate::emulation::work::Work;
 use crate::emulation::{self, Emulation};
 use crate::qp::Qp;
@@ -37,28 +37,37 @@ impl Qp {
         if request_kind(request.opcode).is_none() {
             return;
         }
-        if send.packets.is_some() {
-            if let Some(emulation) = emulation::own() {
-                emulation.note_packets();
-            }
+        let emulation = emulation::own();
+        let is_packets = send.packets.is_some();
+        if is_packets && emulation.is_none() {
             return;
+        }
+        if !is_packets {
+            self.meet_receiver(send, request);
         }
         let (timeout, count) = (send.timeout.nanoseconds(), send.retry_count.value());
         let (port, length) = (send.port, request.length());
-        let now = clock::now();
+        let now = match send.passages() {
+            Some(passages) => passages.clock.read(),
+            None => return,
+        };
         let leaves = |one: &&Arc<crate::ah::AddressHandle>| leads_elsewhere(one.attributes());
         let medium = match (self.kind, request.address.filter(leaves)) {
             (IBV_QPT_UD, Some(_)) => Medium::DatagramPacket,
             (IBV_QPT_UD, None) => Medium::Datagram,
+            _ if is_packets => Medium::Packet,
             _ => Medium::Request,
         };
-        let due = emulation::own().and_then(|emulation| match medium {
-            Medium::DatagramPacket => {
-                emulation.note_packets();
-                None
-            }
-            _ => Some(self.schedule(emulation, request, send, now)),
-        });
+        let Some(passages) = send.passages() else {
+            return;
+        };
+        let way = match medium {
+            Medium::Packet => Way::Network(passages.round_trip(length)),
+            // No answer tells how long the network needs.
+            Medium::DatagramPacket => Way::Network(0),
+            Medium::Request | Medium::Datagram => Way::Memory,
+        };
+        let due = emulation.map(|emulation| self.schedule(emulation, request, send, now, way));
         let Some(passages) = send.passages() else {
             return;
         };
@@ -73,6 +82,7 @@ impl Qp {
             medium,
             bytes: bytes.0,
             answer_bytes: bytes.1,
+            is_fetch: is_answered(request.opcode),
             retries: self.is_reliable().then_some(Retries { timeout, count }),
             completion: due.map_or(0, |due| due.completion),
             lead: due.map_or(Lead::default(), |due| due.lead),
@@ -86,6 +96,7 @@ impl Qp {
             },
         });
         passages.posting = now..due.map_or(now, |due| due.posted);
+        passages.posts_packets = matches!(way, Way::Network(_));
         let losses = std::mem::take(&mut passages.losses);
         let counters = self.process.counters.shard();
         counters.damaged_packets.add(losses.damaged);
@@ -102,6 +113,7 @@ impl Qp {
         request: &SendRequest<'_>,
         send: &SendQueue,
         now: u64,
+        way: Way,
     ) -> Due {
         let nodes = self.process.nodes.get();
         let is_datagram = self.kind == IBV_QPT_UD;
@@ -109,7 +121,11 @@ impl Qp {
             true => request.remote_qpn,
             false => send.destination,
         };
-        let owner = self.process.membership.owner(destination);
+        // Another host may give a queue pair the same number.
+        let owner = match way {
+            Way::Memory => self.process.membership.owner(destination),
+            Way::Network(_) => None,
+        };
         let posting = Posting {
             opcode: request.opcode,
             is_datagram,
@@ -117,6 +133,8 @@ impl Qp {
             bytes: request.length(),
             now,
             peer: nodes.and_then(|nodes| nodes.of(owner?)),
+            queue_pair: self.number,
+            way,
         };
         emulation.schedule(&posting, nodes)
     }
@@ -128,14 +146,18 @@ impl Qp {
         let Some(emulation) = emulation::own() else {
             return;
         };
-        let passages = send.passages();
-        let posting = passages.map_or(0..0, |passages| std::mem::take(&mut passages.posting));
-        // Empty for a request that the adapter does not send, or sends in packets.
+        let Some(passages) = send.passages() else {
+            return;
+        };
+        let posting = std::mem::take(&mut passages.posting);
+        // Empty for a request that the adapter does not send.
         if posting.is_empty() {
             return;
         }
-        let mut now = clock::now();
-        if now > posting.end + (posting.end - posting.start) / 2 {
+        // The work of earlier requests may have taken as long.
+        let mut now = passages.clock.towards(posting.end);
+        // The system call for packets takes longer in any case.
+        if !passages.posts_packets && now > posting.end + (posting.end - posting.start) / 2 {
             emulation.note_slow_post();
         }
         while now < posting.end {
@@ -150,7 +172,9 @@ impl Qp {
                     .store(true, Ordering::Relaxed);
             }
             std::hint::spin_loop();
-            now = clock::now();
+            now = send
+                .passages()
+                .map_or(u64::MAX, |passages| passages.clock.read());
         }
     }
 
@@ -225,7 +249,11 @@ impl Qp {
         }
         if let Some(passages) = send.passages() {
             // One wake at a time, or each of them would cause another.
-            if passages.clock.reaches(passages.wake_at).is_none() && passages.wake_at <= time {
+            if passages.clock.last() < passages.wake_at
+                && passages.wake_at <= time
+                // The clock by which it is woken.
+                && clock::now() < passages.wake_at
+            {
                 return;
             }
             passages.wake_at = time;

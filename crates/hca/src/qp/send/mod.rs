@@ -287,7 +287,7 @@ impl SendQueue {
     }
 
     /// Returns the requests on a link with rules; none if there are no such rules.
-    fn passages(&mut self) -> Option<&mut causes::passage::Passages> {
+    pub(super) fn passages(&mut self) -> Option<&mut causes::passage::Passages> {
         self.causes.as_deref_mut()?.passages()
     }
 
@@ -355,6 +355,26 @@ impl SendQueue {
                 passages.executed(index);
             }
         }
+    }
+
+    /// Returns a request that is not complete.
+    pub(super) fn pending(&self, position: usize) -> Option<&PendingRequest> {
+        self.pending.get(position)
+    }
+
+    /// Returns the position of the first request that is sent and not answered, in a queue whose
+    /// requests are answered in order; the number of those begun if there is none.
+    fn first_sent(&self) -> usize {
+        if self.sent == 0 {
+            return self.begun;
+        }
+        let is_sent = |position| self.stage(position) == Some(RequestStage::Sent);
+        // Requests that have finished are before those sent, but for one that has failed.
+        let most = self.begun.saturating_sub(self.sent);
+        let mut positions = (0..=most).rev();
+        positions
+            .find(|first| is_sent(*first) && (*first == 0 || !is_sent(first - 1)))
+            .unwrap_or(0)
     }
 
     fn stage(&self, position: usize) -> Option<RequestStage> {

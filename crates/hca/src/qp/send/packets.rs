@@ -98,10 +98,11 @@ impl Qp {
         if !answers_behind {
             self.answer_first();
         }
+        let before = send.first_sent();
         let mut access = RequesterBuffers {
             queue_pair: self,
             send,
-            ended: 0,
+            ended: before,
         };
         let mut made = 0;
         {
@@ -124,7 +125,7 @@ impl Qp {
                 }
             }
         }
-        let ended = access.ended > 0;
+        let ended = access.ended > before;
         self.process.counters.shard().packets_sent.add(made);
         self.set_alarm(&mut packets);
         send.packets = Some(packets);
@@ -156,10 +157,11 @@ impl Qp {
             packets.is_answered = true;
             packets.path.answered();
         }
+        let ended = send.first_sent();
         let mut access = RequesterBuffers {
             queue_pair: self,
             send: &mut send,
-            ended: 0,
+            ended,
         };
         let disposition = match &mut packets.machine {
             RequesterMachine::Reliable(requester) if is_of_peer => {
@@ -182,8 +184,8 @@ impl Qp {
 struct RequesterBuffers<'a> {
     queue_pair: &'a Qp,
     send: &'a mut SendQueue,
-    /// Number of requests that the state machine has completed. They are before those sent, and
-    /// leave the send queue afterwards.
+    /// Number of requests that the state machine has completed, and that an emulated adapter has
+    /// not completed yet. They are before those sent, and leave the send queue afterwards.
     ended: usize,
 }
 

@@ -41,6 +41,25 @@ impl Poster<'_> {
     /// failures are completions.
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
+        match self.post_by_lane(request) {
+            Some(posted) => posted,
+            None => self.post_otherwise(request),
+        }
+    }
+
+    /// Posts a short message to the queue pair's lane. Returns None, without effect, if the request
+    /// must take another way ([`Poster::post_otherwise`]).
+    #[inline(always)]
+    pub fn post_by_lane(&mut self, request: &SendRequest<'_>) -> Option<Result<()>> {
+        self.queue_pair.post_by_lane(&mut self.send, request)
+    }
+
+    /// As [`Poster::post`], for a request that the lane has refused.
+    ///
+    /// # Errors
+    /// Those of [`Poster::post`].
+    #[inline]
+    pub fn post_otherwise(&mut self, request: &SendRequest<'_>) -> Result<()> {
         self.queue_pair.post_one(&mut self.send, request)
     }
 
@@ -82,9 +101,6 @@ impl Drop for Poster<'_> {
 impl Qp {
     #[inline]
     fn post_one(self: &Arc<Qp>, send: &mut SendQueue, request: &SendRequest<'_>) -> Result<()> {
-        if let Some(posted) = self.post_by_lane(send, request) {
-            return posted;
-        }
         send.settle();
         if let Some(posted) = self.post_plain(send, request) {
             return posted;
@@ -167,7 +183,7 @@ impl Qp {
         send: &mut SendQueue,
         request: &SendRequest<'_>,
     ) -> Option<Result<()>> {
-        if self.state() != IBV_QPS_RTS || !send.may_go_on() {
+        if self.state() != IBV_QPS_RTS || send.is_off_path || !send.may_go_on() {
             return None;
         }
         match request.opcode {

@@ -15,6 +15,9 @@ use verbena_transport::state::Sends;
 /// Nanoseconds that a datagram waits for a channel to a process that does not answer.
 const DATAGRAM_TIMEOUT: u64 = 2_000_000_000;
 
+/// Longest time, in nanoseconds, between two attempts to send a request that is not answered.
+const LONGEST_WAIT: u64 = 20_000_000;
+
 impl Qp {
     /// Sends pending requests, as far as possible.
     pub(in crate::qp) fn transmit(self: &Arc<Qp>, send: &mut SendQueue) {
@@ -34,6 +37,14 @@ impl Qp {
             };
             if position > 0 && send.pending.get(position - 1).is_some_and(failed) {
                 break;
+            }
+            if send.is_off_path
+                && let Some(outcome) = self.write_in_time(send, position)
+            {
+                if !self.note(send, position, outcome) {
+                    break;
+                }
+                continue;
             }
             // Taken out temporarily, because executing needs the queue.
             let Some(one) = send.pending.get_mut(position).map(std::mem::take) else {
@@ -84,9 +95,12 @@ impl Qp {
                 _ if !self.is_reliable() => {
                     return self.give_up(send, position, IBV_WC_SUCCESS);
                 }
-                _ => return self.wait_for_answer(send, position),
+                status => {
+                    let silent = (status == ConnectStatus::Silent).then_some(number);
+                    return self.wait_for_answer(send, position, silent);
+                }
             },
-            Outcome::NoAnswer => return self.wait_for_answer(send, position),
+            Outcome::NoAnswer => return self.wait_for_answer(send, position, None),
         };
         send.set_stage(position, stage);
         send.begun = send.begun.max(position + 1);
@@ -96,11 +110,19 @@ impl Qp {
 
     /// Schedules another attempt for a request that the peer does not answer, possibly ever, and
     /// gives up after the ACK timeout and all retries (architecture specification, 9.7.6.1.3).
-    /// Returns whether it gave up.
-    pub(super) fn wait_for_answer(&self, send: &mut SendQueue, position: usize) -> bool {
+    /// These begin again if the owner of `silent` is too busy to make the channel. Returns whether
+    /// it gave up.
+    pub(super) fn wait_for_answer(
+        &self,
+        send: &mut SendQueue,
+        position: usize,
+        silent: Option<u32>,
+    ) -> bool {
         let now = clock::now();
         let since = *send.unanswered_since.get_or_insert(now);
         self.process.counters.shard().lost_retries.add(1);
+        // The peer may be about to become ready: check soon, then less often.
+        let mut wait = ((now - since) / 4).clamp(200_000, LONGEST_WAIT);
         if self.kind == IBV_QPT_UD && now - since > DATAGRAM_TIMEOUT {
             return self.give_up(send, position, IBV_WC_SUCCESS);
         }
@@ -108,10 +130,12 @@ impl Qp {
             && self.is_reliable()
             && now - since >= patience
         {
-            return self.give_up(send, position, status_code(Status::RetryExceeded));
+            if !silent.is_some_and(|number| self.process.is_owner_busy(number)) {
+                return self.give_up(send, position, status_code(Status::RetryExceeded));
+            }
+            send.unanswered_since = Some(now);
+            wait = LONGEST_WAIT;
         }
-        // The peer may be about to become ready: check soon, then less often.
-        let wait = ((now - since) / 4).clamp(200_000, 20_000_000);
         send.backoff = Backoff::NoAnswer(now + wait);
         self.set_timer(now + wait);
         false

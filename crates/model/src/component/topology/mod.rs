@@ -10,7 +10,7 @@ mod tree;
 use super::port::Port;
 use crate::kernel::Draws;
 use crate::profile::Rate;
-use crate::topology::{Leg, LinkRates, NextHop, Routing, Wiring};
+use crate::topology::{Built, BuiltLink, Leg, NextHop, Routing, Wiring};
 use outlook::{Choice, Outlook};
 use std::sync::Arc;
 use tree::Route;
@@ -137,14 +137,32 @@ impl Topology {
     }
 
     /// Returns the rate of an egress port's link, if it is stated.
-    pub fn rate(&self, egress: usize, rates: &LinkRates) -> Option<Rate> {
+    pub fn rate(&self, egress: usize, built: &Built) -> Option<Rate> {
+        self.built(egress, built).and_then(|(link, _)| link.rate)
+    }
+
+    /// Returns the name of an egress port, and that of the port at the far end of its link.
+    pub fn port_names<'a>(&self, egress: usize, built: &'a Built) -> Option<[&'a str; 2]> {
+        let (link, is_reversed) = self.built(egress, built)?;
+        let [one, other] = &link.ports;
+        Some(match is_reversed {
+            true => [other, one],
+            false => [one, other],
+        })
+    }
+
+    /// Returns the link of an egress port, and whether the port is its second end.
+    fn built<'a>(&self, egress: usize, built: &'a Built) -> Option<(&'a BuiltLink, bool)> {
         let Topology::Wired { nodes, ports, .. } = self else {
             return None;
         };
-        match egress.checked_sub(2 * nodes * ports) {
-            Some(link) => rates.cables[link / 2],
-            None => rates.nodes[egress / ports % nodes],
-        }
+        Some(match egress.checked_sub(2 * nodes * ports) {
+            Some(link) => (&built.cables[link / 2], link % 2 == 1),
+            None => {
+                let port = egress / ports;
+                (&built.nodes[port % nodes], port >= *nodes)
+            }
+        })
     }
 
     /// Returns the switches at the ends of an egress port's link, if it joins two of a wiring.

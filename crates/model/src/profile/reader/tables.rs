@@ -16,7 +16,7 @@ impl<'a> Section<'a> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.tables(key);
         }
-        let value = self.array(key)?;
+        let value = self.entry(key)?;
         let expected = || self.about(key, "expected an array of tables, at least one".to_owned());
         let DeValue::Array(entries) = value.get_ref() else {
             return Err(expected());

@@ -1,5 +1,6 @@
 //! Adapters.
 
+use super::device::Device;
 use crate::kernel::Time;
 use crate::profile::error::Error;
 use crate::profile::quantity::{Bytes, Count, Rate};
@@ -150,6 +151,8 @@ pub struct Adapter {
     pub home: ContextHome,
     /// Memory on the adapter, if it has any.
     pub memory: Option<OwnMemory>,
+    /// Its identity and its limits, if they are known.
+    pub device: Option<Device>,
 }
 
 impl Engines {
@@ -183,6 +186,10 @@ impl Adapter {
             )?,
             memory: match root.section("memory")? {
                 Some(memory) => Some(OwnMemory::read(&memory)?),
+                None => None,
+            },
+            device: match root.section("device")? {
+                Some(device) => Some(Device::read(&device)?),
                 None => None,
             },
         };

@@ -129,7 +129,7 @@ impl System {
     /// Returns the file of the fabric that connects it; `None` without one.
     pub fn fabric_file(&self) -> Option<&str> {
         let joined = self.topology.as_ref()?;
-        joined.rates.as_ref().map(|_| joined.about.as_str())
+        joined.built.as_ref().map(|_| joined.about.as_str())
     }
 
     /// Returns the largest number of nodes that it can connect.

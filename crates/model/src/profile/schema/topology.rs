@@ -3,7 +3,7 @@
 use crate::profile::error::Error;
 use crate::profile::quantity::Count;
 use crate::profile::reader::{Field, Section};
-use crate::topology::{self, LinkRates, Routing, Shape, Wiring};
+use crate::topology::{self, Built, Routing, Shape, Wiring};
 use std::sync::Arc;
 
 section! {
@@ -69,10 +69,8 @@ pub struct Topology {
     pub about: String,
     /// The resulting wiring.
     pub wiring: Arc<Wiring>,
-    /// Rates of links that differ from the link profile's; profiles have none.
-    pub rates: Option<Arc<LinkRates>>,
-    /// Names of the switches; profiles have none.
-    pub switches: Option<Arc<[String]>>,
+    /// Names and links of a fabric that exists; profiles have none.
+    pub built: Option<Arc<Built>>,
 }
 
 /// The alternative sections, of which a profile has exactly one, and the reader of each.
@@ -113,8 +111,7 @@ impl Topology {
         Ok(Topology {
             about,
             wiring: Arc::new(wiring),
-            rates: None,
-            switches: None,
+            built: None,
         })
     }
 }
@@ -123,21 +120,9 @@ fn number(count: Count) -> usize {
     count.0 as usize
 }
 
-/// Most switches, nodes and cables of a topology: a larger number is a typing error and would not
-/// fit into memory.
-const MOST: usize = 1 << 20;
-
-/// Rejects sizes above [`MOST`].
+/// Rejects sizes above the models' limit.
 fn size(section: &Section<'_>, key: &str, factors: &[usize]) -> Result<(), Error> {
-    let product = factors
-        .iter()
-        .try_fold(1usize, |all, factor| all.checked_mul(*factor));
-    match product.is_some_and(|product| product <= MOST) {
-        true => Ok(()),
-        false => {
-            Err(section.about_itself(format!("has more than {MOST} {key}, the models' limit")))
-        }
-    }
+    topology::limit(key, factors).map_err(|reason| section.about_itself(reason))
 }
 
 fn fat_tree(section: &Section<'_>) -> Result<Shape, Error> {
@@ -148,34 +133,22 @@ fn fat_tree(section: &Section<'_>) -> Result<Shape, Error> {
         spines: number(read.spines),
         parallel: read.parallel.map_or(1, number),
     };
-    size(section, "nodes", &[tree.leaves, tree.nodes])?;
-    size(
-        section,
-        "cables",
-        &[tree.leaves, tree.spines, tree.parallel],
-    )?;
-    Ok(Shape::FatTree(tree))
+    Shape::fat_tree(tree).map_err(|reason| section.about_itself(reason))
 }
 
 fn torus(section: &Section<'_>) -> Result<Shape, Error> {
     let read = Torus::read(section)?;
     let sizes = [Some(read.x), read.y, read.z].map(|extent| extent.map_or(1, number));
-    let nodes = number(read.nodes);
-    size(section, "nodes", &[sizes[0], sizes[1], sizes[2], nodes])?;
-    Ok(Shape::Torus(topology::Torus::new(sizes, nodes)))
+    let shape = Shape::torus(sizes, number(read.nodes));
+    shape.map_err(|reason| section.about_itself(reason))
 }
 
 fn dragonfly(section: &Section<'_>) -> Result<Shape, Error> {
     let read = Dragonfly::read(section)?;
     let (groups, switches) = (number(read.groups), number(read.switches));
     let (nodes, global) = (number(read.nodes), number(read.global));
-    size(section, "nodes", &[groups, switches, nodes])?;
-    size(section, "cables", &[groups, switches, switches])?;
-    size(section, "pairs of groups", &[groups, groups])?;
-    size(section, "cables", &[groups, switches, global])?;
-    topology::Dragonfly::new(groups, switches, nodes, global)
-        .map(Shape::Dragonfly)
-        .map_err(|reason| section.about_itself(reason))
+    let shape = Shape::dragonfly(groups, switches, nodes, global);
+    shape.map_err(|reason| section.about_itself(reason))
 }
 
 fn table(section: &Section<'_>) -> Result<Shape, Error> {
