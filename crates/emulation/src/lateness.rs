@@ -27,7 +27,7 @@ pub enum Word {
     Requests,
     /// Those whose data or completion was late.
     Late,
-    /// Requests that took longer to post than on the emulated adapter, by half and more.
+    /// Requests whose posting ended so late that later ones could not make up for it.
     SlowPosts,
     /// Requests to other hosts.
     Packets,

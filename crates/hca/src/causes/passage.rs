@@ -13,6 +13,7 @@ use super::link::{Fate, Medium, QpLink};
 use crate::emulation;
 use crate::emulation::lead::Lead;
 use crate::emulation::network::Network;
+use crate::emulation::schedule::Due;
 use crate::emulation::work::{self, Work};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,6 +21,13 @@ use std::sync::Arc;
 use verbena_emulation::lateness::{Side, is_late};
 use verbena_faults::link::Direction;
 use verbena_hca_os::counter_clock::CounterClock;
+
+/// Most nanoseconds of a post before the time is read and after the time to which it lasts:
+/// perftest's writes, whose posts follow each other at once, take 48 ns longer than that.
+const OUTSIDE: u64 = 64;
+
+/// Most nanoseconds that are made up for in this way.
+const LONGEST_OVERTIME: u64 = 20_000;
 
 /// A request that is posted.
 pub struct Posted {
@@ -73,6 +81,17 @@ pub enum Arrival {
     Never,
     /// Each transmission is lost: the retries run out.
     Unanswered,
+}
+
+/// The execution of a request on an emulated adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed {
+    /// Its start.
+    pub begun: u64,
+    /// Whether that was late.
+    pub is_off: bool,
+    /// The time of the completion.
+    pub completion: u64,
 }
 
 struct Passage {
@@ -159,11 +178,6 @@ impl Clock {
         self.last
     }
 
-    /// Returns the time that was read last.
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-
     /// Returns the time, read again if the last one was before a deadline.
     pub fn towards(&mut self, deadline: u64) -> u64 {
         match self.last < deadline {
@@ -188,10 +202,14 @@ pub struct Passages {
     waiting: VecDeque<Passage>,
     /// Those since they were counted last.
     pub losses: Losses,
-    /// Time at which the queue pair is woken next; it may be past.
+    /// Time at which the queue pair is woken next; 0 if it is not.
     pub wake_at: u64,
     /// Time in which the last request is posted on the emulated adapter.
     pub posting: Range<u64>,
+    /// End of the posting of the last request.
+    posted: u64,
+    /// Nanoseconds after that in which the last post executed requests.
+    overtime: u64,
     /// Whether that one leaves as packets.
     pub posts_packets: bool,
     /// The time of the network to the peer, for an emulated adapter.
@@ -211,9 +229,35 @@ impl Passages {
             losses: Losses::default(),
             wake_at: 0,
             posting: 0..0,
+            posted: 0,
+            overtime: 0,
             posts_packets: false,
             network: None,
             clock: Clock::default(),
+        }
+    }
+
+    /// Sets the time in which a request is posted that began at `now` and is to end at `end`. It
+    /// begins earlier by what the call, and the work of the last one, need outside of it, but not
+    /// before the last one has ended.
+    pub fn set_posting(&mut self, now: u64, end: u64) {
+        let outside = OUTSIDE + std::mem::take(&mut self.overtime);
+        let early = now.saturating_sub(self.posted).min(outside);
+        self.posting = now - early..end.saturating_sub(early);
+        self.posted = self.posting.end;
+    }
+
+    /// Notes that a post has ended. Returns whether that was too late to be made up for.
+    pub fn end_posting(&mut self, now: u64) -> bool {
+        let late = now.saturating_sub(self.posted);
+        self.overtime = late.min(LONGEST_OVERTIME);
+        late > LONGEST_OVERTIME
+    }
+
+    /// Notes that the queue pair is woken at this time.
+    pub fn woken(&mut self, now: u64) {
+        if self.wake_at <= now {
+            self.wake_at = 0;
         }
     }
 
@@ -241,30 +285,8 @@ impl Passages {
                 (first, rules.arrival(&first, now, posted.bytes))
             }
         };
-        self.last = undisturbed;
-        self.least = self.least.max(posted.completion);
-        let mut passage = Passage {
-            index: posted.index,
-            due: undisturbed,
-            undisturbed,
-            arrival: Arrival::Once,
-            fails_at: None,
-            wait: 0,
-            back: Fate::default(),
-            answer_bytes: posted.answer_bytes,
-            is_fetch: posted.is_fetch,
-            completion: None,
-            least: self.least,
-            time: posted.time,
-            lead: posted.lead,
-            work: posted.work,
-            is_signalled: posted.is_signalled,
-            bytes: posted.bytes + posted.answer_bytes,
-            begun: None,
-            is_packets: matches!(medium, Medium::Packet | Medium::DatagramPacket),
-            is_behind: false,
-            is_late: false,
-        };
+        let least = self.keep_order(undisturbed, posted.completion);
+        let mut passage = Passage::new(posted, undisturbed, least);
         if medium == Medium::Packet {
             self.waiting.push_back(passage);
             return false;
@@ -286,6 +308,35 @@ impl Passages {
         let releases = has_rules && is_straight && self.release(undisturbed);
         self.waiting.push_back(passage);
         releases
+    }
+
+    /// Notes the times of a request, and returns the earliest one of its completion.
+    fn keep_order(&mut self, arrival: u64, completion: u64) -> u64 {
+        self.last = arrival;
+        self.least = self.least.max(completion);
+        self.least
+    }
+
+    /// Returns the times of a request that is posted, behind those before it, without rules.
+    pub fn in_order(&mut self, due: Due) -> Due {
+        let arrival = self.last.max(due.arrival);
+        let completion = self.keep_order(arrival, due.completion);
+        Due {
+            arrival,
+            completion,
+            ..due
+        }
+    }
+
+    /// Continues the passage of a request with times of [`Passages::in_order`], which may be
+    /// executed.
+    pub fn resume(&mut self, posted: &Posted, executed: Option<Executed>) {
+        let passage = Passage::new(posted, posted.now, posted.completion);
+        self.waiting.push_back(Passage {
+            begun: executed.map(|one| (one.begun, one.is_off)),
+            completion: executed.map(|one| one.completion),
+            ..passage
+        });
     }
 
     /// Draws the transmissions and acknowledgements of a request, the first transmission being
@@ -501,6 +552,34 @@ impl Passages {
         self.least = 0;
         self.network = None;
         self.link.restart();
+    }
+}
+
+impl Passage {
+    /// Returns that of a request that arrives and completes at these times.
+    fn new(posted: &Posted, due: u64, least: u64) -> Passage {
+        Passage {
+            index: posted.index,
+            due,
+            undisturbed: due,
+            arrival: Arrival::Once,
+            fails_at: None,
+            wait: 0,
+            back: Fate::default(),
+            answer_bytes: posted.answer_bytes,
+            is_fetch: posted.is_fetch,
+            completion: None,
+            least,
+            time: posted.time,
+            lead: posted.lead,
+            work: posted.work,
+            is_signalled: posted.is_signalled,
+            bytes: posted.bytes + posted.answer_bytes,
+            begun: None,
+            is_packets: matches!(posted.medium, Medium::Packet | Medium::DatagramPacket),
+            is_behind: false,
+            is_late: false,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::work::{self, Work};
 use verbena_abi::*;
 use verbena_emulation::operation::{Operation, Placement};
 use verbena_emulation::reservation::Request;
+use verbena_emulation::table::Times;
 
 /// Nanoseconds from the end of a write until the peer can act on it: a cache line from one core to
 /// the other. Half a round trip of perftest beyond the time of the table, measured with 8 B.
@@ -57,15 +58,32 @@ pub struct Due {
     pub posted: u64,
 }
 
-impl Emulation {
-    /// Returns the times of a request, and occupies the sides of the nodes that it needs.
-    pub fn schedule(&self, posting: &Posting, nodes: Option<&Nodes>) -> Due {
-        let operation = operation_of(posting.opcode, posting.is_datagram);
-        let placement = match posting.flags & IBV_SEND_INLINE {
+impl Posting {
+    /// Returns the operation and the placement by which the table has its times.
+    pub fn kind(&self) -> (Operation, Placement) {
+        let placement = match self.flags & IBV_SEND_INLINE {
             0 => Placement::Reference,
             _ => Placement::Inline,
         };
-        let times = self.table.times(operation, placement, posting.bytes);
+        (operation_of(self.opcode, self.is_datagram), placement)
+    }
+}
+
+impl Emulation {
+    /// Returns the times of a request, and occupies the sides of the nodes that it needs.
+    pub fn schedule(&self, posting: &Posting, nodes: Option<&Nodes>) -> Due {
+        self.schedule_with(posting, &self.times(posting), nodes)
+    }
+
+    /// Returns the times of a request as the table has them.
+    pub fn times(&self, posting: &Posting) -> Times {
+        let (operation, placement) = posting.kind();
+        self.table.times(operation, placement, posting.bytes)
+    }
+
+    /// As [`Emulation::schedule`], given [`Emulation::times`].
+    pub fn schedule_with(&self, posting: &Posting, times: &Times, nodes: Option<&Nodes>) -> Due {
+        let (operation, placement) = posting.kind();
         let now = posting.now;
         let wait = nodes.map_or(0, |nodes| {
             let request = Request {
@@ -77,7 +95,7 @@ impl Emulation {
                 peer: posting.peer,
                 queue_pair: posting.queue_pair,
             };
-            self.table.reserve(&request, &times, nodes)
+            self.table.reserve(&request, times, nodes)
         });
         let needed = match operation {
             Operation::Write => HANDOVER + work::usual(Work::Copy, posting.bytes),

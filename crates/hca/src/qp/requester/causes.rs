@@ -6,7 +6,6 @@ use crate::causes::Planted;
 use crate::causes::link::is_cut;
 use crate::causes::passage::{Arrival, Fence};
 use crate::link;
-use crate::observed;
 use crate::qp::Qp;
 use crate::qp::ring_message::Faulty;
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
@@ -42,53 +41,6 @@ impl Qp {
         match outcome {
             Outcome::Done if send.causes.is_some() => Outcome::DoneLater,
             outcome => outcome,
-        }
-    }
-
-    /// Executes a pending request of an emulated adapter, if it is a plain write and nothing else
-    /// concerns it than its time. Returns None, without effect, for another one.
-    pub(in crate::qp) fn write_in_time(
-        self: &Arc<Qp>,
-        send: &mut SendQueue,
-        position: usize,
-    ) -> Option<Outcome> {
-        if send.causes.as_ref()?.has_rules()
-            || observed::is_any()
-            || send.packets.is_some()
-            || send.has_outstanding()
-            || send.is_lost
-            || link::has_failed()
-            || link::is_down(send.port)
-            || is_cut(send.port)
-        {
-            return None;
-        }
-        let one = send.pending(position)?;
-        let request = one.request();
-        let (index, psn, [buffer]) = (one.index, one.psn, request.sges) else {
-            return None;
-        };
-        let is_new = !one.progress.is_placed && one.progress.bytes == 0;
-        if request.opcode != IBV_WR_RDMA_WRITE || !is_new {
-            return None;
-        }
-        // Without the queue's other parts, which the write may change.
-        let buffers = [*buffer];
-        let request = SendRequest {
-            wr_id: request.wr_id,
-            opcode: request.opcode,
-            flags: request.flags,
-            sges: &buffers,
-            remote_address: request.remote_address,
-            rkey: request.rkey,
-            ..SendRequest::default()
-        };
-        match self.arrival(send, index) {
-            Err(outcome) => Some(outcome),
-            Ok(_) => {
-                self.write_plain(send, &request, index, psn)?;
-                Some(Outcome::DoneLater)
-            }
         }
     }
 

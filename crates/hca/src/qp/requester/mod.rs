@@ -14,7 +14,7 @@ mod answer;
 mod atomic;
 pub(super) mod causes;
 mod datagram;
-mod direct;
+pub(in crate::qp) mod direct;
 pub(super) mod outcome;
 mod parts;
 mod plain;

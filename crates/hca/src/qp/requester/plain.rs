@@ -31,7 +31,7 @@ impl Qp {
     /// Returns the bytes of a request if it may be plain: some bytes, inline or at most `longest`
     /// in one buffer, without flags that order it after others, and not to be captured.
     #[inline]
-    fn plain_length(
+    pub(in crate::qp) fn plain_length(
         &self,
         send: &mut SendQueue,
         request: &SendRequest<'_>,

@@ -86,6 +86,7 @@ impl Qp {
     /// completion may query it at once.
     #[cold]
     fn finish_failed(&self, send: &mut SendQueue, status: ibv_wc_status) {
+        send.settle();
         let before = self.state();
         let after = self.rule_kind().after_failed_send() as u32;
         self.set_state(send, after);

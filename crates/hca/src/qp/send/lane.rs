@@ -34,19 +34,26 @@ use verbena_hca_shm::ring::Corrupt;
 const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
 
 impl SendQueue {
-    /// Turns messages in the lane into pending requests. While there are any, the lane takes no
-    /// others.
+    /// Turns requests that are in a lane or timed writes into pending ones.
     #[inline]
     pub(in crate::qp) fn settle(&mut self) {
-        if self.send_lane.as_ref().is_some_and(|lane| lane.is_live) {
-            self.settle_live();
+        if self.is_unsettled {
+            self.settle_all();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn settle_live(&mut self) {
-        let Some(mut lane) = self.send_lane.take() else {
+    fn settle_all(&mut self) {
+        self.is_unsettled = false;
+        self.settle_lane();
+        self.settle_timed();
+    }
+
+    /// Turns messages in the lane into pending requests. While there are any, the lane takes no
+    /// others.
+    fn settle_lane(&mut self) {
+        let Some(mut lane) = self.send_lane.take_if(|lane| lane.is_live) else {
             return;
         };
         lane.is_live = false;
@@ -254,6 +261,7 @@ impl Qp {
             (lane.first_index, lane.first_psn) = (first_index, first_psn);
             lane.epoch = epoch;
         }
+        send.is_unsettled = true;
         true
     }
 

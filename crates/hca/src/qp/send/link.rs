@@ -95,7 +95,7 @@ impl Qp {
                 _ => Work::Datagram,
             },
         });
-        passages.posting = now..due.map_or(now, |due| due.posted);
+        passages.set_posting(now, due.map_or(now, |due| due.posted));
         passages.posts_packets = matches!(way, Way::Network(_));
         let losses = std::mem::take(&mut passages.losses);
         let counters = self.process.counters.shard();
@@ -141,7 +141,6 @@ impl Qp {
 
     /// Keeps the thread busy until a post would have ended on the emulated adapter, and does the
     /// work of this queue pair that is due meanwhile.
-    #[cold]
     pub(super) fn end_posting(self: &Arc<Qp>, send: &mut SendQueue) {
         let Some(emulation) = emulation::own() else {
             return;
@@ -154,28 +153,36 @@ impl Qp {
         if posting.is_empty() {
             return;
         }
-        // The work of earlier requests may have taken as long.
         let mut now = passages.clock.towards(posting.end);
-        // The system call for packets takes longer in any case.
-        if !passages.posts_packets && now > posting.end + (posting.end - posting.start) / 2 {
-            emulation.note_slow_post();
-        }
-        while now < posting.end {
+        loop {
+            let mut has_worked = self.execute_timed(send, &mut now);
             if let Backoff::Link(until) = send.backoff
                 && until <= now
             {
                 send.backoff = Backoff::None;
                 self.transmit(send);
-                self.process
-                    .follower
-                    .is_overtaken
-                    .store(true, Ordering::Relaxed);
+                has_worked = true;
             }
-            std::hint::spin_loop();
+            if has_worked {
+                let is_overtaken = &self.process.follower.is_overtaken;
+                is_overtaken.store(true, Ordering::Relaxed);
+            }
+            if now >= posting.end {
+                break;
+            }
+            // Without a pause, which takes as long as some posts.
             now = send
                 .passages()
                 .map_or(u64::MAX, |passages| passages.clock.read());
         }
+        if let Some(passages) = send.passages()
+            && passages.end_posting(now)
+            // The system call for packets takes longer in any case.
+            && !passages.posts_packets
+        {
+            emulation.note_slow_post();
+        }
+        self.follow_timed(send);
     }
 
     /// Executes the requests that are due soon, before the queue pair is reset or enters the error
@@ -249,11 +256,7 @@ impl Qp {
         }
         if let Some(passages) = send.passages() {
             // One wake at a time, or each of them would cause another.
-            if passages.clock.last() < passages.wake_at
-                && passages.wake_at <= time
-                // The clock by which it is woken.
-                && clock::now() < passages.wake_at
-            {
+            if passages.wake_at != 0 && passages.wake_at <= time {
                 return;
             }
             passages.wake_at = time;

@@ -21,6 +21,7 @@ pub mod post;
 mod progress;
 mod request;
 mod single_request;
+mod timed;
 
 use counting::Counting;
 use request::RequestStage;
@@ -87,6 +88,10 @@ pub struct SendQueue {
     previous_connection: Option<PreviousConnection>,
     /// Address of the channel with messages in flight: XRC uses several.
     pub(super) lane: usize,
+    /// Whether requests in flight are no pending ones, but in a lane or timed writes.
+    is_unsettled: bool,
+    /// Plain writes of an emulated adapter, once there were some.
+    timed: Option<Box<timed::TimedWrites>>,
     /// Lane for short messages, once there were some.
     send_lane: Option<Box<lane_state::SendLane<crate::qp::Qp>>>,
     /// Messages in the channel until the consumer is notified of a lane, u32::MAX for none.
@@ -151,6 +156,8 @@ impl SendQueue {
             responder: None,
             previous_connection: None,
             lane: 0,
+            is_unsettled: false,
+            timed: None,
             send_lane: None,
             messages_to_lane: lanes.threshold(),
             destination: 0,
@@ -355,11 +362,6 @@ impl SendQueue {
                 passages.executed(index);
             }
         }
-    }
-
-    /// Returns a request that is not complete.
-    pub(super) fn pending(&self, position: usize) -> Option<&PendingRequest> {
-        self.pending.get(position)
     }
 
     /// Returns the position of the first request that is sent and not answered, in a queue whose

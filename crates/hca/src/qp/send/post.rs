@@ -101,6 +101,11 @@ impl Drop for Poster<'_> {
 impl Qp {
     #[inline]
     fn post_one(self: &Arc<Qp>, send: &mut SendQueue, request: &SendRequest<'_>) -> Result<()> {
+        if send.is_off_path
+            && let Some(posted) = self.post_in_time(send, request)
+        {
+            return posted;
+        }
         send.settle();
         if let Some(posted) = self.post_plain(send, request) {
             return posted;

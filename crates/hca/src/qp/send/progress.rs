@@ -38,14 +38,6 @@ impl Qp {
             if position > 0 && send.pending.get(position - 1).is_some_and(failed) {
                 break;
             }
-            if send.is_off_path
-                && let Some(outcome) = self.write_in_time(send, position)
-            {
-                if !self.note(send, position, outcome) {
-                    break;
-                }
-                continue;
-            }
             // Taken out temporarily, because executing needs the queue.
             let Some(one) = send.pending.get_mut(position).map(std::mem::take) else {
                 break;
@@ -156,24 +148,39 @@ impl Qp {
 
     /// Continues after a deadline, or when there is space or a connection.
     pub(crate) fn wake(self: &Arc<Qp>) {
-        let mut send = self.lock_send();
+        let mut send = self.lock_send_unsettled();
+        if !send.has_timed() {
+            send.settle();
+        }
+        if send.is_off_path
+            && let Some(passages) = send.passages()
+        {
+            passages.woken(clock::now());
+        }
+        if !send.pending.is_empty() || !send.has_timed() {
+            self.wake_pending(&mut send);
+        }
+        self.continue_timed(&mut send);
+    }
+
+    fn wake_pending(self: &Arc<Qp>, send: &mut SendQueue) {
         match send.backoff {
             Backoff::NotReady(until) | Backoff::NoAnswer(until) | Backoff::Link(until)
                 if clock::now() < until =>
             {
                 // Acknowledgements may have arrived.
                 if send.is_off_path {
-                    self.finish(&mut send);
+                    self.finish(send);
                 }
                 // This may have been an earlier wake, instead of which none was set then.
                 if let Backoff::Link(until) = send.backoff {
-                    self.continue_at(&mut send, until);
+                    self.continue_at(send, until);
                 }
                 return;
             }
             _ => send.backoff = Backoff::None,
         }
-        self.transmit(&mut send);
+        self.transmit(send);
     }
 
     /// Starts connecting to the peer, so that the channel exists when the first request is posted.
