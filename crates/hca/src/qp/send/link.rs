@@ -192,6 +192,10 @@ impl Qp {
             return;
         }
         let end = clock::now() + SOON;
+        if send.backoff == Backoff::None {
+            // Those that were no pending requests until now have not been looked at.
+            self.transmit(send);
+        }
         while let Backoff::Link(until) = send.backoff
             && until <= end
         {
