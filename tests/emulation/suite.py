@@ -44,6 +44,7 @@ def cases() -> list[Case]:
     return [
         Case("reads are not faster than on the model", "", reads),
         Case("a port carries no more than on the model", "", port),
+        Case("posts take no less time than on the model", "", rate),
         Case("processes of a node share its port", "", partial(node, ("--node", "b"), ("--node", "a"), ())),
         Case("processes with the same variable are a node", "",
              partial(node, ("--node-by", "env:GROUP"), ("--node-by", "env:GROUP"), ("env", "GROUP=a"))),
@@ -52,7 +53,8 @@ def cases() -> list[Case]:
         Case("a paper's measurements are run live", "", live),
         Case("the port has the rate and the MTU of the adapter's", "", attributes),
         Case("programs of rdma-core check their data", "", programs),
-        Case("the contract holds", "", contract),
+        Case("the contract holds", "", partial(suite, "contract", "flush: ")),
+        Case("random programs, compared with the specification", "", partial(suite, "oracle", "random programs [mapped]")),
         Case("faults of links are added", "", faults),
         Case("a program that is killed has a report", "", killed),
         Case("a child of fork", "", child),
@@ -131,6 +133,18 @@ def port(place: Place) -> Outcome:
     if rate > FASTEST * model:
         return failed(f"{rate} MiB/s, on the model {model:.0f}", done.evidence())
     return passed(f"{rate} MiB/s, {model:.0f} on the model")
+
+
+def rate(place: Place) -> Outcome:
+    """A stream of short writes has no higher rate than the model."""
+    done = both(place, "ib_write_bw", "-F", "-s", 8, "-n", 50 * COUNT)
+    model = figure(place, "bandwidth.write", 8, "message-rate") / 1e6
+    if not worked(done):
+        return failed("a side failed", done.evidence())
+    found = row(done.client.output, 8)[3]
+    if found > FASTEST * model:
+        return failed(f"{found} million writes a second, on the model {model:.2f}", done.evidence())
+    return passed(f"{found} million a second, {model:.2f} on the model")
 
 
 def node(there: tuple[str, ...], here: tuple[str, ...], before: tuple[str, ...], place: Place) -> Outcome:
@@ -259,14 +273,14 @@ def programs(place: Place) -> Outcome:
     return passed("9 programs")
 
 
-def contract(place: Place) -> Outcome:
-    """Programs of the contract that are about flushes pass as they do without times."""
-    command = [sys.executable, str(ROOT / "tests/run"), "contract", "--only", "flush: "]
+def suite(name: str, only: str, place: Place) -> Outcome:
+    """Cases of a suite pass as they do without times."""
+    command = [sys.executable, str(ROOT / "tests/run"), name, "--only", only]
     environment = {"VERBENA_TEST_LINK": f"--as {SYSTEM}", "HOME": os.environ.get("HOME", "/")}
-    ended = place.run("contract", command, 3 * SECONDS, **environment)
+    ended = place.run(name, command, 3 * SECONDS, **environment)
     summary = re.findall(r"^(\d+) passed, (\d+) failed", ended.output, re.MULTILINE)
     if not ended.succeeded or not summary or int(summary[-1][0]) == 0:
-        return failed("cases of the contract", ended.evidence())
+        return failed(f"cases of {name}", ended.evidence())
     return passed(f"{summary[-1][0]} cases")
 
 

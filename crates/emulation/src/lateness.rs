@@ -33,10 +33,15 @@ pub enum Word {
     Packets,
     /// Those that took longer than on the emulated adapter, because the network is slower.
     LatePackets,
+    /// Completions that were late, of those that are in the distribution.
+    LateCompletions,
 }
 
 /// Number of counters in front of the distributions.
-const COUNTERS: usize = 5;
+const COUNTERS: usize = 6;
+
+/// Least number of completions whose share counts by itself.
+const LEAST_COMPLETIONS: u64 = 20;
 
 /// Number of words.
 pub const WORDS: usize = COUNTERS + 2 * CLASSES;
@@ -123,8 +128,7 @@ impl Lateness {
 
     /// Returns the lateness that a share of the requests does not exceed, to a quarter of its size.
     pub fn quantile(&self, side: Side, share: f64) -> Option<Duration> {
-        let first = class(side, 1);
-        let classes = self.words.get(first..first + CLASSES)?;
+        let classes = self.classes(side);
         let all: u64 = classes.iter().fold(0, |sum, one| sum.saturating_add(*one));
         let wanted = ((all as f64 * share).ceil() as u64).max(1);
         let mut seen = 0u64;
@@ -135,12 +139,23 @@ impl Lateness {
         reached.map(|class| Duration::from_nanos(end_of(class)))
     }
 
-    /// Returns the share of requests that were late.
+    /// Returns the share of requests that were late, or that of the completions that programs look
+    /// for, if it is larger.
     pub fn share_late(&self) -> f64 {
-        match self.count(Word::Requests) {
-            0 => 0.0,
-            all => self.count(Word::Late) as f64 / all as f64,
+        let share = |late: Word, all: u64| self.count(late) as f64 / all.max(1) as f64;
+        let requests = share(Word::Late, self.count(Word::Requests));
+        let completions = self.classes(Side::Completion).iter();
+        let completions = completions.fold(0, |sum: u64, one| sum.saturating_add(*one));
+        match completions < LEAST_COMPLETIONS {
+            true => requests,
+            false => requests.max(share(Word::LateCompletions, completions)),
         }
+    }
+
+    /// Returns the distribution of a side; none without reports.
+    fn classes(&self, side: Side) -> &[u64] {
+        let first = class(side, 1);
+        self.words.get(first..first + CLASSES).unwrap_or_default()
     }
 
     /// Returns whether more than one post in twenty took longer than on the adapter: then rates of
@@ -225,6 +240,13 @@ mod tests {
         assert_eq!((all.processes, all.broken), (2, 1));
         assert_eq!(all.share_late(), 0.05);
         assert_eq!(all.verdict(), Verdict::Good);
+        let behind = counter(Word::LateCompletions);
+        let mut often = all.clone();
+        often.add(&report(&[(behind, 50)]));
+        assert_eq!(
+            (often.share_late(), often.verdict()),
+            (0.5, Verdict::Disturbed)
+        );
         assert_eq!(
             all.quantile(Side::Completion, 0.5),
             Some(Duration::from_nanos(11))

@@ -133,7 +133,11 @@ impl Emulation {
         lead::follow(side, now.saturating_sub(due));
         let off = now.abs_diff(due.saturating_add(lead));
         self.count(class(side, off));
-        is_late(off, time)
+        let is_late = is_late(off, time);
+        if is_late && side == Side::Completion {
+            self.count(counter(Word::LateCompletions));
+        }
+        is_late
     }
 
     /// Counts a request that is complete.
