@@ -5,7 +5,7 @@ use super::direct::Direct;
 use super::outcome::{Outcome, beyond_limit};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Remote, Request};
-use crate::qp::send::SendQueue;
+use crate::qp::send::{SendQueue, SendRequest};
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_memory::peer::Direction;
@@ -36,6 +36,36 @@ impl Qp {
             job.request.length(),
             IBV_ACCESS_LOCAL_WRITE,
         )
+    }
+
+    /// Executes work request `index`, a read within the peer's memory, while no earlier request is
+    /// in flight. Returns None if it must take the general path, which then reads all bytes anew.
+    pub(in crate::qp) fn read_plain(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+    ) -> Option<()> {
+        if self.hinders_fetch(send).is_some() {
+            return None;
+        }
+        let channel = send.channel.take()?;
+        let job = Job {
+            channel: &channel,
+            request,
+            index,
+            psn,
+        };
+        let (access, direction) = (IBV_ACCESS_REMOTE_READ, Direction::Load);
+        let is_done = !channel.peer.is_dead()
+            && self.fetch_allowed(send, &job)
+            && self.transfer(send, &job, access, direction) == Direct::Done;
+        send.channel = Some(channel);
+        if is_done {
+            self.process.counters.shard().read_operations.add(1);
+        }
+        is_done.then_some(())
     }
 
     pub(super) fn flush(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {

@@ -34,7 +34,7 @@ use verbena_hca_shm::ring::Corrupt;
 const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
 
 impl SendQueue {
-    /// Turns requests that are in a lane or timed writes into pending ones.
+    /// Turns requests that are in a lane, or timed, into pending ones.
     #[inline]
     pub(in crate::qp) fn settle(&mut self) {
         if self.is_unsettled {

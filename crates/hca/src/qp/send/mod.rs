@@ -88,10 +88,10 @@ pub struct SendQueue {
     previous_connection: Option<PreviousConnection>,
     /// Address of the channel with messages in flight: XRC uses several.
     pub(super) lane: usize,
-    /// Whether requests in flight are no pending ones, but in a lane or timed writes.
+    /// Whether requests in flight are not pending ones, but in a lane or timed.
     is_unsettled: bool,
-    /// Plain writes of an emulated adapter, once there were some.
-    timed: Option<Box<timed::TimedWrites>>,
+    /// Plain requests of an emulated adapter, once there were some.
+    timed: Option<Box<timed::TimedRequests>>,
     /// Lane for short messages, once there were some.
     send_lane: Option<Box<lane_state::SendLane<crate::qp::Qp>>>,
     /// Messages in the channel until the consumer is notified of a lane, u32::MAX for none.

@@ -1,5 +1,5 @@
-//! Plain RDMA writes of an emulated adapter ([`crate::emulation`]): posted, executed when they are
-//! due, and completed without a pending work request each.
+//! Plain RDMA writes and reads of an emulated adapter ([`crate::emulation`]): posted, executed when
+//! they are due, and completed without a pending work request each.
 //!
 //! They are the latest requests of the queue: pending ones come before them. Any other call or
 //! event of the queue pair takes the send queue's lock by [`Qp::lock_send`], which first turns them
@@ -20,22 +20,24 @@ use crate::observed;
 use crate::qp::Qp;
 use crate::qp::inline_data::gather_inline;
 use crate::qp::requester::direct::CHUNK;
+use crate::qp::terms::is_answered;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_emulation::lateness::Side;
-use verbena_emulation::operation::Placement;
+use verbena_emulation::operation::{Operation, Placement};
 use verbena_emulation::table::Times;
 use verbena_hca_os::errno::Result;
 
-/// Most bytes of an inline write: longer ones become pending requests.
+/// Most bytes of inline data: longer requests become pending ones.
 const INLINE: usize = 64;
 
-/// A write that is not complete.
-struct TimedWrite {
+/// A request that is not complete.
+struct TimedRequest {
     index: u64,
     psn: u32,
     wr_id: u64,
+    opcode: ibv_wr_opcode,
     flags: u32,
     length: u32,
     /// Its buffer, unless it is inline.
@@ -51,7 +53,7 @@ struct TimedWrite {
     inline: [u8; INLINE],
 }
 
-impl TimedWrite {
+impl TimedRequest {
     fn buffer(&self) -> ibv_sge {
         let is_inline = self.flags & IBV_SEND_INLINE != 0;
         ibv_sge {
@@ -67,7 +69,7 @@ impl TimedWrite {
     fn request<'a>(&self, buffers: &'a [ibv_sge]) -> SendRequest<'a> {
         SendRequest {
             wr_id: self.wr_id,
-            opcode: IBV_WR_RDMA_WRITE,
+            opcode: self.opcode,
             flags: self.flags,
             sges: buffers,
             remote_address: self.remote_address,
@@ -78,14 +80,16 @@ impl TimedWrite {
 
     /// Returns its passage over the link from a port.
     fn posted(&self, port: u8) -> Posted {
+        let is_fetch = is_answered(self.opcode);
+        let length = u64::from(self.length);
         Posted {
             index: self.index,
             now: self.due.arrival,
             port,
             medium: Medium::Request,
-            bytes: self.length.into(),
-            answer_bytes: 0,
-            is_fetch: false,
+            bytes: if is_fetch { 0 } else { length },
+            answer_bytes: if is_fetch { length } else { 0 },
+            is_fetch,
             // Without rules nothing is repeated.
             retries: None,
             completion: self.due.completion,
@@ -97,25 +101,29 @@ impl TimedWrite {
     }
 }
 
-/// The writes of a send queue.
+/// What the times of a request depend on: its operation, placement and size.
+type Key = (Operation, Placement, u64);
+
+/// Those of a send queue.
 #[derive(Default)]
-pub(super) struct TimedWrites {
+pub(super) struct TimedRequests {
     /// In the order of posting; those executed come first.
-    waiting: VecDeque<TimedWrite>,
+    waiting: VecDeque<TimedRequest>,
     executed: usize,
-    /// The times of the last write, and its placement and size.
-    times: Option<((Placement, u64), Times)>,
+    /// The times of the last one.
+    times: Option<(Key, Times)>,
 }
 
-impl TimedWrites {
-    /// Returns the times of a write.
+impl TimedRequests {
+    /// Returns the times of a request.
     fn times(&mut self, emulation: &Emulation, posting: &Posting) -> Times {
-        let kind = (posting.kind().1, posting.bytes);
+        let (operation, placement) = posting.kind();
+        let key = (operation, placement, posting.bytes);
         match self.times {
-            Some((known, times)) if known == kind => times,
+            Some((known, times)) if known == key => times,
             _ => {
                 let times = emulation.times(posting);
-                self.times = Some((kind, times));
+                self.times = Some((key, times));
                 times
             }
         }
@@ -131,38 +139,38 @@ impl TimedWrites {
 }
 
 impl SendQueue {
-    /// Returns whether there are writes that are no pending requests.
+    /// Returns whether there are requests that are not pending ones.
     #[inline]
     pub(super) fn has_timed(&self) -> bool {
-        let has_some = |timed: &TimedWrites| !timed.waiting.is_empty();
+        let has_some = |timed: &TimedRequests| !timed.waiting.is_empty();
         self.timed.as_deref().is_some_and(has_some)
     }
 
-    /// Turns the writes into pending requests.
+    /// Turns them into pending requests.
     pub(super) fn settle_timed(&mut self) {
         let Some(mut timed) = self.timed.take() else {
             return;
         };
-        for write in timed.waiting.drain(..) {
-            let buffers = [write.buffer()];
+        for timed_one in timed.waiting.drain(..) {
+            let buffers = [timed_one.buffer()];
             let one = self.pending.append();
-            one.fill(&write.request(&buffers), write.index, write.psn);
-            if write.executed.is_some() {
+            one.fill(&timed_one.request(&buffers), timed_one.index, timed_one.psn);
+            if timed_one.executed.is_some() {
                 one.epoch = self.epoch;
                 one.is_started = true;
                 one.stage = RequestStage::Finished(IBV_WC_SUCCESS);
                 self.begun += 1;
             }
-            let posted = write.posted(self.port);
+            let posted = timed_one.posted(self.port);
             if let Some(passages) = self.passages() {
-                passages.resume(&posted, write.executed);
+                passages.resume(&posted, timed_one.executed);
             }
         }
         timed.executed = 0;
         self.timed = Some(timed);
     }
 
-    /// Returns whether writes must go the general way.
+    /// Returns whether requests must go the general way.
     fn hinders_timed(&self) -> bool {
         self.causes.as_ref().is_none_or(|causes| causes.has_rules())
             || self.packets.is_some()
@@ -175,8 +183,8 @@ impl SendQueue {
 }
 
 impl Qp {
-    /// Posts a plain write of an emulated adapter, and keeps the thread busy as long as that would.
-    /// Returns None, without effect, if it must become a pending request.
+    /// Posts a plain write or read of an emulated adapter, and keeps the thread busy as long as that
+    /// would. Returns None, without effect, if it must become a pending request.
     #[inline(never)]
     pub(super) fn post_in_time(
         self: &Arc<Qp>,
@@ -184,7 +192,8 @@ impl Qp {
         request: &SendRequest<'_>,
     ) -> Option<Result<()>> {
         let emulation = emulation::own()?;
-        if request.opcode != IBV_WR_RDMA_WRITE
+        let is_read = request.opcode == IBV_WR_RDMA_READ;
+        if (request.opcode != IBV_WR_RDMA_WRITE && !is_read)
             || self.state() != IBV_QPS_RTS
             || send.hinders_timed()
             || !matches!(send.backoff, Backoff::None | Backoff::Link(_))
@@ -193,7 +202,7 @@ impl Qp {
         }
         let length = self.plain_length(send, request, CHUNK as u32)?;
         let buffer = request.sges.first()?;
-        if request.is_inline() && length as usize > INLINE {
+        if request.is_inline() && (is_read || length as usize > INLINE) {
             return None;
         }
         let channel = send.channel.as_ref()?;
@@ -222,10 +231,11 @@ impl Qp {
         let passages = send.passages()?;
         let ordered = passages.in_order(due);
         passages.set_posting(now, due.posted);
-        let mut write = TimedWrite {
+        let mut one = TimedRequest {
             index: send.posted,
             psn: send.next_psn,
             wr_id: request.wr_id,
+            opcode: request.opcode,
             flags: request.flags,
             length,
             address: buffer.addr,
@@ -241,9 +251,9 @@ impl Qp {
         if request.is_inline() {
             // SAFETY: the application keeps inline data readable while it posts, and there is space
             // for `length` bytes, the sum of the buffers.
-            unsafe { gather_inline(request.sges, 0, write.inline.as_mut_ptr(), length as usize) };
+            unsafe { gather_inline(request.sges, 0, one.inline.as_mut_ptr(), length as usize) };
         }
-        timed.waiting.push_back(write);
+        timed.waiting.push_back(one);
         send.timed = Some(timed);
         send.is_unsettled = true;
         send.posted += 1;
@@ -252,7 +262,7 @@ impl Qp {
         Some(Ok(()))
     }
 
-    /// Executes and completes the timed writes that are due, and sets the time of the next ones.
+    /// Executes and completes the timed requests that are due, and sets the time of the next ones.
     pub(super) fn continue_timed(self: &Arc<Qp>, send: &mut SendQueue) {
         if send.has_timed()
             && let Some(passages) = send.passages()
@@ -263,7 +273,7 @@ impl Qp {
         }
     }
 
-    /// Has the queue pair woken for the next timed write. Those that wait for pending requests are
+    /// Has the queue pair woken for the next timed request. Those that wait for pending requests are
     /// continued with them.
     pub(super) fn follow_timed(self: &Arc<Qp>, send: &mut SendQueue) {
         if send.pending.is_empty()
@@ -274,7 +284,7 @@ impl Qp {
         }
     }
 
-    /// Executes the writes that are due at a time, which it follows, and completes those executed
+    /// Executes the requests that are due at a time, which it follows, and completes those executed
     /// before, if it is their turn. Returns whether there were any.
     pub(super) fn execute_timed(self: &Arc<Qp>, send: &mut SendQueue, now: &mut u64) -> bool {
         let Some(emulation) = emulation::own() else {
@@ -287,12 +297,12 @@ impl Qp {
         let mut is_hindered = false;
         loop {
             let executed = timed.executed;
-            if let Some(write) = timed.waiting.get_mut(executed)
-                && write.due.arrival <= *now
+            if let Some(one) = timed.waiting.get_mut(executed)
+                && one.due.arrival <= *now
                 && send.begun == send.pending.len()
                 && !send.has_outstanding()
             {
-                match self.execute_write(send, emulation, write, *now) {
+                match self.execute_one(send, emulation, one, *now) {
                     Some(end) => *now = end,
                     None => {
                         is_hindered = true;
@@ -302,11 +312,11 @@ impl Qp {
                 timed.executed += 1;
             } else if executed > 0
                 && send.pending.is_empty()
-                && let Some(write) = timed.waiting.front()
-                && let Some(executed) = write.executed
+                && let Some(one) = timed.waiting.front()
+                && let Some(executed) = one.executed
                 && executed.completion <= *now
             {
-                self.complete_write(send, emulation, write, *now);
+                self.complete_one(send, emulation, one, *now);
                 timed.waiting.pop_front();
                 timed.executed -= 1;
             } else {
@@ -322,54 +332,44 @@ impl Qp {
         worked
     }
 
-    /// Executes a write that is due at this time. Returns the time of its end; none, without
+    /// Executes a request that is due at this time. Returns the time of its end; none, without
     /// effect, if it must go the general way.
-    fn execute_write(
+    fn execute_one(
         self: &Arc<Qp>,
         send: &mut SendQueue,
         emulation: &Emulation,
-        write: &mut TimedWrite,
+        one: &mut TimedRequest,
         now: u64,
     ) -> Option<u64> {
         if send.hinders_timed() {
             return None;
         }
-        let buffers = [write.buffer()];
-        self.write_plain(send, &write.request(&buffers), write.index, write.psn)?;
-        let (arrival, lead) = (write.due.arrival, write.due.lead.arrival);
-        let is_off = emulation.note(Side::Arrival, now, arrival, lead, write.time);
+        let buffers = [one.buffer()];
+        let (request, index, psn) = (one.request(&buffers), one.index, one.psn);
+        match one.opcode {
+            IBV_WR_RDMA_READ => self.read_plain(send, &request, index, psn)?,
+            _ => self.write_plain(send, &request, index, psn).map(drop)?,
+        }
+        let (arrival, lead) = (one.due.arrival, one.due.lead.arrival);
+        let is_off = emulation.note(Side::Arrival, now, arrival, lead, one.time);
         let end = send.passages()?.clock.read();
-        work::note(Work::Copy, write.length.into(), end - now);
-        write.executed = Some(Executed {
+        work::note(Work::Copy, one.length.into(), end - now);
+        one.executed = Some(Executed {
             begun: now,
             is_off,
-            completion: end.max(write.due.completion),
+            completion: end.max(one.due.completion),
         });
         Some(end)
     }
 
-    fn complete_write(
-        &self,
-        send: &SendQueue,
-        emulation: &Emulation,
-        write: &TimedWrite,
-        now: u64,
-    ) {
-        let (due, lead) = (write.due.completion, write.due.lead.completion);
+    fn complete_one(&self, send: &SendQueue, emulation: &Emulation, one: &TimedRequest, now: u64) {
+        let (due, lead) = (one.due.completion, one.due.lead.completion);
         // The end of others is not looked for.
-        let is_off =
-            write.is_signalled && emulation.note(Side::Completion, now, due, lead, write.time);
-        emulation.note_request(is_off || write.executed.is_some_and(|one| one.is_off));
-        if write.is_signalled {
-            let (opcode, length) = (IBV_WR_RDMA_WRITE, write.length.into());
-            self.push_send(
-                send,
-                write.wr_id,
-                opcode,
-                length,
-                write.index,
-                IBV_WC_SUCCESS,
-            );
+        let is_off = one.is_signalled && emulation.note(Side::Completion, now, due, lead, one.time);
+        emulation.note_request(is_off || one.executed.is_some_and(|executed| executed.is_off));
+        if one.is_signalled {
+            let (opcode, length) = (one.opcode, one.length.into());
+            self.push_send(send, one.wr_id, opcode, length, one.index, IBV_WC_SUCCESS);
         }
     }
 }
