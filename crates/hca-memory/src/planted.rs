@@ -35,7 +35,7 @@ pub enum Bug {
     LaneAnswer,
     /// A peer that may sleep is not woken for a message in a lane.
     LaneWake,
-    /// A message in a lane acknowledges one more than was received.
+    /// A message in a lane acknowledges more than was received.
     LaneEcho,
 }
 

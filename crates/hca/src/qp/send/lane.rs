@@ -158,7 +158,7 @@ impl Qp {
         if planted::is(Bug::LaneEcho)
             && let Some(echo) = &mut echo
         {
-            echo.position = echo.position.wrapping_add(1);
+            echo.position = echo.position.wrapping_add(SLOTS);
         }
         let (position, tail) = (lane.tail, lane.tail.wrapping_add(1));
         lane.out.announce(tail);

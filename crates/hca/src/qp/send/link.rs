@@ -149,9 +149,9 @@ impl Qp {
             return;
         };
         let posting = std::mem::take(&mut passages.posting);
-        // Empty for a request that the adapter does not send.
+        // Empty for a request that the adapter does not send, or posts in no time.
         if posting.is_empty() {
-            return;
+            return self.continue_timed(send);
         }
         let mut now = passages.clock.towards(posting.end);
         loop {
