@@ -11,7 +11,7 @@
 use super::activity_pool::{Activity, ActivityPool};
 use super::calendar::{Calendar, PartitionNumber};
 use super::prefetch;
-use super::records::{Machine, MachineNumber, Slab, TaskId};
+use super::records::{Machine, MachineNumber, RecordId, Slab, TaskId};
 use super::time::Time;
 use super::trace::Trace;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -133,24 +133,24 @@ impl Sim {
     }
 
     /// Sleeps for `span`.
-    pub fn sleep(&self, span: Time) -> Sleep {
+    pub fn sleep(&self, span: Time) -> Sleep<'_> {
         self.sleep_until(self.now() + span)
     }
 
     /// Sleeps until `instant`; ready at once if that is not in the future.
-    pub fn sleep_until(&self, instant: Time) -> Sleep {
+    pub fn sleep_until(&self, instant: Time) -> Sleep<'_> {
         self.sleep_in(self.0.place.get(), instant)
     }
 
     /// Continues in another partition at `instant`, which must be at least a lookahead from now.
     /// With a single partition it sleeps until then.
-    pub fn travel(&self, place: usize, instant: Time) -> Sleep {
+    pub fn travel(&self, place: usize, instant: Time) -> Sleep<'_> {
         self.sleep_in(self.place_of(place), instant)
     }
 
-    fn sleep_in(&self, place: PartitionNumber, instant: Time) -> Sleep {
+    fn sleep_in(&self, place: PartitionNumber, instant: Time) -> Sleep<'_> {
         Sleep {
-            sim: self.clone(),
+            sim: self,
             instant,
             place,
             scheduled: false,
@@ -291,6 +291,7 @@ impl Sim {
     }
 
     /// Runs one event; returns false if there is none.
+    #[inline]
     fn step(&self) -> bool {
         let inner = &*self.0;
         let ready = inner.ready.borrow_mut().pop_front();
@@ -300,15 +301,14 @@ impl Sim {
             None => {
                 let mut calendar = inner.calendar.borrow_mut();
                 let next = match inner.prefetches.get() {
-                    true => calendar.next(|depth, id| inner.prefetch(depth, id)),
-                    false => calendar.next(|_, _| ()),
+                    true => calendar.next(Some(|depth, id| inner.prefetch(depth, id))),
+                    false => calendar.next(None::<fn(usize, TaskId)>),
                 };
                 let Some((instant, id)) = next else {
                     return false;
                 };
                 inner.now.set(instant);
-                let place = calendar.place();
-                inner.place.set(place);
+                inner.place.set(calendar.place());
                 id
             }
         };
@@ -317,35 +317,15 @@ impl Sim {
         if events.is_multiple_of(PORTION) {
             EVENTS.fetch_add(PORTION, Ordering::Relaxed);
         }
-        let (machine, number) = id.parts();
-        if let Some(machine) = machine {
-            inner.current.set(id);
-            if let Some(machine) = inner.machines[machine].get() {
-                machine.advance(self, number);
-            }
-            return true;
-        }
-        let mut task = {
-            let mut tasks = inner.tasks.borrow_mut();
-            // A task may have been woken twice and have ended meanwhile.
-            let Some(asleep) = tasks.get(number) else {
-                return true;
-            };
-            if is_timed && inner.several && asleep.waits_in != inner.place.get() {
-                return true;
-            }
-            match asleep.task.take() {
-                Some(task) => task,
-                None => return true,
-            }
-        };
         inner.current.set(id);
-        let has_ended = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if has_ended.is_ready() {
-            task.end(&inner.pool);
-            inner.tasks.borrow_mut().remove(number);
-        } else if let Some(asleep) = inner.tasks.borrow_mut().get(number) {
-            asleep.task = Some(task);
+        let (machine, number) = id.parts();
+        match machine {
+            Some(machine) => {
+                if let Some(machine) = inner.machines[machine].get() {
+                    machine.advance(self, number);
+                }
+            }
+            None => inner.poll(number, is_timed),
         }
         true
     }
@@ -382,14 +362,14 @@ impl Sim {
 
     /// Wakes the current task at `instant`, which must be in the future.
     pub(crate) fn wake_at(&self, instant: Time) {
-        self.schedule(self.place(), instant);
+        let mut calendar = self.0.calendar.borrow_mut();
+        calendar.schedule(self.place(), instant, self.current());
     }
 
-    fn schedule(&self, place: PartitionNumber, instant: Time) {
+    /// Has the current task, a future, continue in `place` at `instant`.
+    fn move_to(&self, place: PartitionNumber, instant: Time) {
         let (_, number) = self.current().parts();
-        if place != self.place()
-            && let Some(asleep) = self.0.tasks.borrow_mut().get(number)
-        {
+        if let Some(asleep) = self.0.tasks.borrow_mut().get(number) {
             asleep.waits_in = place;
         }
         let mut calendar = self.0.calendar.borrow_mut();
@@ -398,6 +378,24 @@ impl Sim {
 }
 
 impl Inner {
+    /// Polls a task that is a future.
+    fn poll(&self, number: RecordId, is_timed: bool) {
+        let taken = match self.tasks.borrow_mut().get(number) {
+            Some(asleep) if is_timed && asleep.waits_in != self.place.get() => None,
+            Some(asleep) => asleep.task.take(),
+            // A task may have been woken twice and have ended meanwhile.
+            None => None,
+        };
+        let Some(mut task) = taken else { return };
+        let has_ended = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if has_ended.is_ready() {
+            task.end(&self.pool);
+            self.tasks.borrow_mut().remove(number);
+        } else if let Some(asleep) = self.tasks.borrow_mut().get(number) {
+            asleep.task = Some(task);
+        }
+    }
+
     /// Prefetches the state of an upcoming task: tasks of other partitions were last used a window
     /// ago.
     fn prefetch(&self, depth: usize, id: TaskId) {
@@ -425,22 +423,26 @@ impl Inner {
 
 /// Waits for an instant, in this or another partition.
 #[must_use = "a sleep does nothing until it is awaited"]
-pub struct Sleep {
-    sim: Sim,
+pub struct Sleep<'a> {
+    sim: &'a Sim,
     instant: Time,
     place: PartitionNumber,
     scheduled: bool,
 }
 
-impl Future for Sleep {
+impl Future for Sleep<'_> {
     type Output = ();
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if self.sim.now() >= self.instant && self.sim.0.place.get() == self.place {
             return Poll::Ready(());
         }
         if !self.scheduled {
             self.scheduled = true;
-            self.sim.schedule(self.place, self.instant);
+            match self.place == self.sim.place() {
+                true => self.sim.wake_at(self.instant),
+                false => self.sim.move_to(self.place, self.instant),
+            }
         }
         Poll::Pending
     }
