@@ -487,7 +487,7 @@ impl Network {
     }
 
     /// Chooses the egress port of the current switch; returns it and the lane there.
-    #[inline]
+    #[inline(always)]
     fn choose(&self, in_flight: &mut PacketInFlight) -> (usize, u64) {
         let sent = in_flight.sent;
         let hop = self
@@ -502,7 +502,7 @@ impl Network {
 
     /// Passes an egress port that has buffer space behind it: the load moves from its previous
     /// buffer to `slot`.
-    #[inline]
+    #[inline(always)]
     fn pass_port(&self, in_flight: &mut PacketInFlight, slot: Slot, has_waited: bool) {
         let egress = in_flight.port as usize;
         self.note_stall(egress, has_waited);

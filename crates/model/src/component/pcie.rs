@@ -80,14 +80,20 @@ impl PcieModel {
     }
 
     /// Returns when data that are in memory as `flow` reach the bus; the latency is not included.
-    pub(super) fn outwards(&self, flow: Flow, load: Load) -> Flow {
+    fn outwards(&self, flow: Flow, load: Load) -> Flow {
         match &self.sockets {
             Some(sockets) => sockets.outwards(flow, (load.bytes, load.first)),
             None => flow,
         }
     }
 
-    /// The same for data from the bus to memory.
+    /// Returns when `bytes` that are in memory now have crossed the sockets.
+    #[cold]
+    pub(super) fn crossed(&self, now: Time, bytes: u64) -> Time {
+        self.outwards(Flow::at(now), Load::single(bytes)).tail
+    }
+
+    /// The same as [`PcieModel::outwards`] for data from the bus to memory.
     fn inwards(&self, flow: Flow, load: Load) -> Flow {
         match &self.sockets {
             Some(sockets) => sockets.inwards(flow, (load.bytes, load.first)),
@@ -131,7 +137,7 @@ impl PcieModel {
         (packets, span)
     }
 
-    /// Returns how long the completions of a read request occupy the bus, and the opposite direction.
+    /// Returns how long the completions of a read request occupy the bus, and its other direction.
     #[inline]
     pub(super) fn completed(&self, bytes: u64) -> (Time, Time) {
         match bytes == self.profile.read_request.0 {

@@ -5,7 +5,7 @@
 //! advances from event to event; those that reach a stage at the same instant share its event. A
 //! record is equivalent to one task per request, in the same order, with fewer events.
 
-use super::load::{Flow, Load};
+use super::load::Flow;
 use super::pcie::PcieModel;
 use super::transfer::Part;
 use crate::kernel::{Machine, MachineNumber, Permit, RecordId, Sim, Slab, Space, Time, prefetch};
@@ -84,6 +84,7 @@ impl<const N: usize> Reads<N> {
     }
 
     /// Creates a record without requests. `total` limits the adapter's reads.
+    #[inline]
     pub fn new(bus: &Rc<PcieModel>, total: &Rc<Space>, part: Option<Part>) -> Reads<N> {
         Reads {
             bus: bus.clone(),
@@ -181,8 +182,8 @@ impl Request {
                     false => return,
                 },
                 Step::Reads if bus.sockets.is_some() => {
-                    let load = Load::single(u64::from(self.bytes));
-                    self.until(Step::Crosses, bus.outwards(Flow::at(now), load).tail);
+                    let crossed = bus.crossed(now, u64::from(self.bytes));
+                    self.until(Step::Crosses, crossed);
                 }
                 Step::Reads | Step::Crosses => {
                     let there = self.answer(bus, total, now);

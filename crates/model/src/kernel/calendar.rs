@@ -72,9 +72,12 @@ impl Ord for Told {
 }
 
 pub(super) struct Calendar {
-    /// Length of a window, and its reciprocal: 2^64 divided by it, rounded up.
+    /// Length of a window.
     lookahead: Time,
+    /// Its reciprocal, 2^64 divided by it and rounded up; spans below `multiplied` may be divided
+    /// by a multiplication with it, exactly.
     reciprocal: u64,
+    multiplied: u64,
     /// The current partition, and the end of its window.
     place: PartitionNumber,
     end: Time,
@@ -97,7 +100,7 @@ pub(super) struct Calendar {
     near_used: u64,
     /// Windows beyond `near`.
     far: BTreeMap<u64, Vec<Entry>>,
-    /// Lists of past windows, kept for reuse.
+    /// Lists of past windows, kept for reuse: the last one first, as it is in the caches.
     spare: Vec<Vec<Entry>>,
     /// Position of each partition's next entry while a window is sorted.
     positions: Vec<u32>,
@@ -120,7 +123,9 @@ impl Calendar {
         assert!(lookahead > Time::ZERO, "places need a lookahead");
         Calendar {
             lookahead,
-            reciprocal: (u64::MAX / lookahead.0).saturating_add(1),
+            reciprocal: (u64::MAX / lookahead.0).wrapping_add(1),
+            // The error of a quotient is below 2^-32, so it does not reach the next whole number.
+            multiplied: if lookahead.0 > 1 { 1 << 32 } else { 0 },
             place: 0,
             end: Time::ZERO,
             agenda: BinaryHeap::new(),
@@ -155,18 +160,16 @@ impl Calendar {
             return self.schedule_in_turn(place, instant, task);
         }
         let number = self.number_of(instant);
-        let entry = Entry {
+        let list = &mut self.near[(number % NEAR) as usize];
+        if number - self.coming >= NEAR || list.len() == list.capacity() {
+            return self.schedule_in_new_memory(number, place, instant, task);
+        }
+        list.push(Entry {
             instant,
             place,
             task,
-        };
-        match number - self.coming < NEAR {
-            true => {
-                self.near_used |= 1 << (number % NEAR);
-                self.near[(number % NEAR) as usize].push(entry);
-            }
-            false => self.schedule_far(number, entry),
-        }
+        });
+        self.near_used |= 1 << (number % NEAR);
     }
 
     /// Schedules an event of the current window.
@@ -186,20 +189,38 @@ impl Calendar {
         self.sequence += 1;
     }
 
-    /// Schedules an event beyond the near windows.
+    /// Schedules an event whose window is far or needs memory.
     #[cold]
-    fn schedule_far(&mut self, number: u64, entry: Entry) {
-        let spare = &mut self.spare;
-        let made = || spare.pop().unwrap_or_default();
-        self.far.entry(number).or_insert_with(made).push(entry);
+    fn schedule_in_new_memory(
+        &mut self,
+        number: u64,
+        place: PartitionNumber,
+        instant: Time,
+        task: TaskId,
+    ) {
+        let list = match number - self.coming < NEAR {
+            true => {
+                self.near_used |= 1 << (number % NEAR);
+                &mut self.near[(number % NEAR) as usize]
+            }
+            false => self.far.entry(number).or_default(),
+        };
+        if list.capacity() == 0 {
+            *list = self.spare.pop().unwrap_or_default();
+        }
+        list.push(Entry {
+            instant,
+            place,
+            task,
+        });
     }
 
     /// Returns the number of the window of an instant after the current window: a division, which
-    /// takes longer. The multiplication is exact for 32 bits, except by 1.
+    /// takes longer than a multiplication.
     #[inline]
     fn number_of(&self, instant: Time) -> u64 {
         let ahead = instant.0 - self.end.0;
-        let windows = match ahead >> 32 == 0 && self.lookahead.0 > 1 {
+        let windows = match ahead < self.multiplied {
             true => ((u128::from(ahead) * u128::from(self.reciprocal)) >> 64) as u64,
             false => ahead / self.lookahead.0,
         };
@@ -254,8 +275,7 @@ impl Calendar {
             turn += 1;
         }
         if !is_sorted {
-            // Stable sort: events of one instant keep the order of scheduling.
-            left[..turn].sort_by_key(|entry| entry.instant);
+            sort_by_time(&mut left[..turn]);
         }
         self.place = place;
         self.turn_ends = self.next + turn;
@@ -289,11 +309,11 @@ impl Calendar {
             && let Some((_, mut earlier)) = self.far.pop_first()
         {
             earlier.append(&mut entries);
-            self.spare.push(std::mem::replace(&mut entries, earlier));
+            entries = earlier;
         }
         self.sort_by_partition(&entries);
         entries.clear();
-        self.near[(window % NEAR) as usize] = entries;
+        self.spare.push(entries);
         (self.next, self.turn_ends) = (0, 0);
         self.named = [0; STAGES];
         self.coming = window + 1;
@@ -340,6 +360,12 @@ impl Calendar {
         self.near_used = 0;
         self.far.clear();
     }
+}
+
+/// Sorts entries by time, stably: events of one instant keep the order of scheduling.
+#[inline(never)]
+fn sort_by_time(entries: &mut [Entry]) {
+    entries.sort_by_key(|entry| entry.instant);
 }
 
 #[cfg(test)]

@@ -65,7 +65,9 @@ struct Inner {
     /// Whether there are partitions besides 0.
     several: bool,
     calendar: RefCell<Calendar>,
-    ready: RefCell<VecDeque<TaskId>>,
+    /// Tasks that run next: the first of them, and the others.
+    ready: Cell<Option<TaskId>>,
+    others_ready: RefCell<VecDeque<TaskId>>,
     tasks: RefCell<Slab<Asleep>>,
     pool: ActivityPool,
     /// The machines of the tasks that are records.
@@ -113,7 +115,8 @@ impl Sim {
             place: Cell::new(0),
             several,
             calendar: RefCell::new(calendar),
-            ready: RefCell::new(VecDeque::new()),
+            ready: Cell::new(None),
+            others_ready: RefCell::default(),
             tasks: RefCell::default(),
             pool: ActivityPool::default(),
             machines: [const { OnceCell::new() }; MachineNumber::MOST],
@@ -186,7 +189,7 @@ impl Sim {
     /// Starts a detached task: cheaper than [`Sim::spawn`].
     pub fn start(&self, future: impl Future<Output = ()> + 'static) {
         let id = self.add(self.0.pool.boxed(future));
-        self.0.ready.borrow_mut().push_back(id);
+        self.wake(id);
     }
 
     /// Adds a machine.
@@ -280,24 +283,32 @@ impl Sim {
         ENDED.set(ENDED.get() + self.0.events.take());
         let tasks = self.0.tasks.borrow_mut().take();
         self.0.calendar.borrow_mut().clear();
-        self.0.ready.borrow_mut().clear();
+        self.clear_ready();
         // Dropping a task may release a permit, which wakes another task: harmless, as nothing runs
         // any more.
         drop(tasks);
         self.0.pool.clear();
         let machines = self.0.machines.iter().filter_map(OnceCell::get);
         machines.for_each(|machine| machine.clear());
-        self.0.ready.borrow_mut().clear();
+        self.clear_ready();
+    }
+
+    fn clear_ready(&self) {
+        self.0.ready.set(None);
+        self.0.others_ready.borrow_mut().clear();
     }
 
     /// Runs one event; returns false if there is none.
     #[inline]
     fn step(&self) -> bool {
         let inner = &*self.0;
-        let ready = inner.ready.borrow_mut().pop_front();
+        let ready = inner.ready.get();
         let is_timed = ready.is_none();
         let id = match ready {
-            Some(id) => id,
+            Some(id) => {
+                inner.ready.set(inner.others_ready.borrow_mut().pop_front());
+                id
+            }
             None => {
                 let mut calendar = inner.calendar.borrow_mut();
                 let next = match inner.prefetches.get() {
@@ -344,7 +355,10 @@ impl Sim {
     }
 
     pub(crate) fn wake(&self, task: TaskId) {
-        self.0.ready.borrow_mut().push_back(task);
+        match self.0.ready.get() {
+            None => self.0.ready.set(Some(task)),
+            Some(_) => self.0.others_ready.borrow_mut().push_back(task),
+        }
     }
 
     pub(crate) fn place(&self) -> PartitionNumber {

@@ -79,7 +79,12 @@ impl Space {
     }
 
     /// Adds all amounts returned by `now` to the free space.
-    fn take_back(&self, crowd: &mut Option<Box<Crowd>>, now: Time) {
+    #[inline(never)]
+    fn take_back(&self, now: Time) {
+        self.take_back_from(&mut self.crowd.borrow_mut(), now);
+    }
+
+    fn take_back_from(&self, crowd: &mut Option<Box<Crowd>>, now: Time) {
         let mut first = self.first.get();
         while first.0 <= now {
             self.free.set(self.free.get() + first.1);
@@ -101,12 +106,13 @@ impl Space {
 
     /// Takes `amount` and returns `None`, or appends the current task to the queue and returns its
     /// ticket. A task may hold several tickets.
+    #[inline]
     pub fn enter(&self, sim: &Sim, amount: u64) -> Option<u64> {
         let amount = self.of(amount);
         if !self.is_crowded.get() {
             let now = sim.now();
             if self.first.get().0 <= now {
-                self.take_back(&mut self.crowd.borrow_mut(), now);
+                self.take_back(now);
             }
             if self.try_take(amount) {
                 return None;
@@ -116,6 +122,7 @@ impl Space {
     }
 
     /// Appends the current task to the queue and returns its ticket.
+    #[inline(never)]
     fn queue(&self, sim: &Sim, amount: u64) -> u64 {
         let mut crowd = self.crowd.borrow_mut();
         let crowd = crowd.get_or_insert_default();
@@ -148,7 +155,7 @@ impl Space {
             return false;
         }
         if self.first.get().0 <= now {
-            self.take_back(&mut state, now);
+            self.take_back_from(&mut state, now);
         }
         let crowd = state.as_mut().expect("a ticket is of a crowd");
         if !self.try_take(self.of(amount)) {
@@ -167,7 +174,7 @@ impl Space {
         true
     }
 
-    /// Returns whether something is free of what was free or returned at the last taking.
+    /// Returns whether something is free, without the amounts returned since the last taking.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.free.get() > 0
@@ -183,6 +190,7 @@ impl Space {
         }
     }
 
+    #[inline(never)]
     fn give_back_to_crowd(&self, sim: &Sim, returned: (Time, u64)) {
         let first = self.first.get();
         let mut crowd = self.crowd.borrow_mut();
@@ -222,7 +230,7 @@ impl Space {
 
     /// Returns the amount that is not free at `now`, which must be the present of this partition.
     pub fn held(&self, now: Time) -> u64 {
-        self.take_back(&mut self.crowd.borrow_mut(), now);
+        self.take_back(now);
         self.size - self.free.get()
     }
 
