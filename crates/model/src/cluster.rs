@@ -12,7 +12,9 @@ use crate::stage;
 use crate::traffic::{Bottleneck, HOTTEST, HotPort, Traffic};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 /// Bytes that may wait at a bus or a port without occupying a packet buffer.
 const AROUND: u64 = 64 << 10;
@@ -433,10 +435,12 @@ impl Process {
     }
 
     /// Occupies the core for `span`.
-    pub async fn compute(&self, span: Time) {
-        self.core.let_go().await;
-        let turn = self.turn(self.sim.now(), span);
-        self.sim.sleep_until(turn.end).await;
+    pub fn compute(&self, span: Time) -> Compute<'_> {
+        Compute {
+            process: self,
+            span,
+            end: None,
+        }
     }
 
     /// Occupies the core for `span` while `bytes` pass to and from the node's memory, spread
@@ -493,7 +497,17 @@ impl Process {
     /// Posts requests to the adapter: builds the entries, copies inline data, rings the doorbell
     /// once. A single entry that is small enough travels inside the doorbell, if adapter and driver
     /// support that.
-    pub async fn post(&self, pair: &Rc<Pair>, requests: Vec<Request>) {
+    pub async fn post<R>(&self, pair: &Rc<Pair>, requests: R)
+    where
+        R: AsRef<[Request]> + IntoIterator<Item = Request> + 'static,
+    {
+        let doorbell = self.write_doorbell(pair, requests.as_ref()).await;
+        self.ring(pair, doorbell, requests);
+    }
+
+    /// Builds the entries of requests and writes the doorbell that posts them. At its end, the
+    /// requests are to be passed to [`Process::ring`].
+    pub(crate) async fn write_doorbell(&self, pair: &Pair, requests: &[Request]) -> Doorbell {
         let cpu = &self.node.cpu;
         let adapter = &self.node.adapter;
         let plan = Plan::of_list(
@@ -509,7 +523,7 @@ impl Process {
         self.compute(work - saved).await;
         let rung = self.sim.now().since(cpu.doorbell).max(start);
         self.sim.span(stage::POST, self.node.number, start, rung);
-        let carried = match requests.as_slice() {
+        let carried = match requests {
             [one] if adapter.takes_inside(one, pair.transport()) => Carried::Entry,
             _ => Carried::Address,
         };
@@ -530,10 +544,19 @@ impl Process {
             true => pair.in_order(rings),
             false => self.corrected(pair, (&plan, saved), rings),
         };
-        let pair = pair.clone();
         let end = rings.min(arrival);
         self.sim.span(stage::DOORBELL, self.node.number, rung, end);
-        self.sim.start_at(arrival, pair.ring(requests, carried));
+        Doorbell { arrival, carried }
+    }
+
+    /// Has a doorbell that has just been written arrive with its requests.
+    pub(crate) fn ring<R>(&self, pair: &Rc<Pair>, doorbell: Doorbell, requests: R)
+    where
+        R: IntoIterator<Item = Request> + 'static,
+    {
+        let Doorbell { arrival, carried } = doorbell;
+        self.sim
+            .start_at(arrival, pair.clone().ring(requests, carried));
     }
 
     /// Returns the corrected arrival of a doorbell, no earlier than that of the queue pair's
@@ -621,6 +644,51 @@ impl Process {
             left -= part;
         }
     }
+}
+
+/// Future that occupies a core. Written by hand instead of `async` to take fewer instructions: a
+/// message has six.
+#[must_use = "it occupies nothing until it is awaited"]
+pub struct Compute<'a> {
+    process: &'a Process,
+    span: Time,
+    /// The end of its turn, once reserved.
+    end: Option<Time>,
+}
+
+impl Future for Compute<'_> {
+    type Output = ();
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let process = self.process;
+        let now = process.sim.now();
+        let end = match self.end {
+            Some(end) => end,
+            None if process.core.held.get() => {
+                process.core.released.notify_current();
+                return Poll::Pending;
+            }
+            None => {
+                let end = process.turn(now, self.span).end;
+                self.end = Some(end);
+                if end > now {
+                    process.sim.wake_at(end);
+                }
+                end
+            }
+        };
+        match now >= end {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}
+
+/// A doorbell on its way to the adapter.
+#[must_use = "its requests are not posted until it rings"]
+pub(crate) struct Doorbell {
+    arrival: Time,
+    carried: Carried,
 }
 
 /// Location of the data of a copy.

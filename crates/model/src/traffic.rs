@@ -90,7 +90,7 @@ mod tests {
             let process = cluster.process(pair.0);
             cluster.sim().start(async move {
                 let request = Request::new(Kind::Write, 1 << 20, Placement::Reference);
-                process.post(&one, vec![request]).await;
+                process.post(&one, [request]).await;
             });
         }
         cluster.sim().run();

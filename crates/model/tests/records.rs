@@ -144,7 +144,7 @@ fn history(cluster: &Rc<Cluster>, streams: &[Stream]) -> History {
                     place += 1;
                     request
                 });
-                let requests = requests.collect();
+                let requests: Vec<_> = requests.collect();
                 process.post(&one, requests).await;
             }
         });

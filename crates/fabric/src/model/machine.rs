@@ -317,7 +317,7 @@ impl Processor {
         match (self, wire) {
             (Processor::Adapter(process), Wire::Adapter(pair)) => {
                 let requests = requests.into_iter().map(|(request, _)| request);
-                process.post(pair, requests.collect()).await;
+                process.post(pair, requests.collect::<Vec<_>>()).await;
             }
             (Processor::Software(process), Wire::Software(channel, transport)) => {
                 process.post(channel, *transport, requests).await;

@@ -39,6 +39,7 @@ pub(super) struct Placed {
 
 impl Flight {
     /// Creates the flight of a message's chunk, the next in its queue pair's order.
+    #[inline]
     pub fn new(
         source: &Rc<Pair>,
         target: &Rc<Pair>,

@@ -48,23 +48,6 @@ enum Stage {
     Rest,
 }
 
-impl Stage {
-    /// Returns whether it ends at a known instant.
-    fn is_timed(self) -> bool {
-        matches!(
-            self,
-            Stage::Starts
-                | Stage::Leaves
-                | Stage::Travels
-                | Stage::Arrives
-                | Stage::Passes(_)
-                | Stage::Written
-                | Stage::Seen
-                | Stage::Acknowledged
-        )
-    }
-}
-
 /// The rest of a record's way, if it is not by stages.
 type Rest = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -73,7 +56,7 @@ struct Record {
     /// Partition in which it waits.
     place: u32,
     is_acknowledgement: bool,
-    /// End of a timed stage.
+    /// End of its stage if that is known; past otherwise.
     due: Time,
     /// `None` once a future has it.
     flight: Option<Flight>,
@@ -115,6 +98,7 @@ impl Flights {
     }
 
     /// Starts the flight of a chunk that waits for its payload.
+    #[inline]
     pub(super) fn start(&self, flight: Flight, reading: Option<Reading>) {
         let sim = flight.source.adapter.sim.clone();
         let mut record = Record::new(&sim, Stage::Gathers, flight);
@@ -137,6 +121,7 @@ impl Flights {
     }
 
     /// Adds a record; returns its number as a task and its own.
+    #[inline]
     fn add(&self, sim: &Sim, record: Record) -> (TaskId, RecordId) {
         let mut records = self.records.borrow_mut();
         let number = records.add(record);
@@ -174,8 +159,7 @@ impl Machine for Flights {
         let Some(record) = records.get(number) else {
             return;
         };
-        let is_early = record.stage.is_timed() && sim.now() < record.due;
-        if is_early || record.place != sim.place() {
+        if sim.now() < record.due || record.place != sim.place() {
             return;
         }
         let network = self.network.borrow();
@@ -279,6 +263,7 @@ impl Record {
         }
     }
 
+    #[inline]
     fn new(sim: &Sim, stage: Stage, flight: Flight) -> Record {
         Record {
             stage,
@@ -318,6 +303,7 @@ impl Record {
     }
 
     /// Advances as far as it gets now.
+    #[inline]
     fn advance(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Polls;
@@ -369,26 +355,10 @@ impl Record {
                     None => Advance::Waits,
                 }
             }
-            Stage::Arrives => {
-                let Left::Over(in_flight) = &flight.left else {
-                    return Advance::Waits;
-                };
-                let arrival = at.network.arrival(in_flight);
-                if arrival.marked {
-                    flight.target.take_mark(&flight.source);
-                }
-                flight.flow = arrival.flow;
-                self.has_arrived(at, Held::Slot(arrival.slot))
-            }
+            Stage::Arrives => self.arrive(at),
             Stage::Passes(held) => self.place(at, held),
-            Stage::Written => {
-                let visible = flight.report();
-                self.is_seen_at(at, visible)
-            }
-            Stage::Seen => {
-                self.action = flight.message.placed.borrow_mut().take();
-                Advance::Ended
-            }
+            Stage::Written => self.report(at),
+            Stage::Seen => self.is_seen(),
             Stage::Acknowledged => match self.action.is_some() {
                 true => Advance::Ended,
                 false => self.complete(at),
@@ -490,11 +460,27 @@ impl Record {
                     let head = at.network.arrival(in_flight).flow.head;
                     return match self.sleeps(at, Stage::Arrives, head) {
                         true => Advance::Waits,
-                        false => self.advance(at),
+                        false => self.arrive(at),
                     };
                 }
             }
         }
+    }
+
+    /// Arrives at its adapter.
+    fn arrive(&mut self, at: &Place<'_>) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        let Left::Over(in_flight) = &flight.left else {
+            return Advance::Waits;
+        };
+        let arrival = at.network.arrival(in_flight);
+        if arrival.marked {
+            flight.target.take_mark(&flight.source);
+        }
+        flight.flow = arrival.flow;
+        self.has_arrived(at, Held::Slot(arrival.slot))
     }
 
     /// Is processed at the adapter that it has come to.
@@ -555,17 +541,33 @@ impl Record {
         }
     }
 
-    /// Schedules the end of its timed stage, if that lies ahead.
+    /// Schedules the end of its last stage or the last but one, if that lies ahead.
     fn awaits_due(&mut self, at: &Place<'_>) -> Advance {
-        match self.sleeps(at, self.stage, self.due) {
-            true => Advance::Waits,
-            false => self.advance(at),
+        match (self.sleeps(at, self.stage, self.due), self.stage) {
+            (true, _) => Advance::Waits,
+            (false, Stage::Written) => self.report(at),
+            (false, _) => self.is_seen(),
         }
     }
 
-    fn is_seen_at(&mut self, at: &Place<'_>, instant: Time) -> Advance {
-        (self.stage, self.due) = (Stage::Seen, instant);
-        self.awaits_due(at)
+    /// Writes the completion of a received message.
+    fn report(&mut self, at: &Place<'_>) -> Advance {
+        let Some(flight) = &self.flight else {
+            return Advance::Waits;
+        };
+        let visible = flight.report();
+        match self.sleeps(at, Stage::Seen, visible) {
+            true => Advance::Waits,
+            false => self.is_seen(),
+        }
+    }
+
+    /// Ends when a processor sees it.
+    fn is_seen(&mut self) -> Advance {
+        if let Some(flight) = &self.flight {
+            self.action = flight.message.placed.borrow_mut().take();
+        }
+        Advance::Ended
     }
 
     /// Processes an acknowledgement at the requester.

@@ -85,7 +85,7 @@ pub struct Pair {
     /// Virtual lane of its packets.
     pub(super) lane: Cell<u64>,
     pub(super) peer: RefCell<Weak<Pair>>,
-    pub(super) queue: RefCell<VecDeque<Box<Queued>>>,
+    pub(super) queue: RefCell<VecDeque<Queued>>,
     /// Whether a task is processing the queue.
     pub(super) working: Cell<bool>,
     /// Arrival of its last doorbell.
@@ -202,7 +202,11 @@ impl Pair {
 
     /// Handles a doorbell that announces `requests`; `carried` states whether the entry came inside
     /// it. Must be the last that the current task does.
-    pub(crate) async fn ring(self: Rc<Self>, requests: Vec<Request>, carried: Carried) {
+    pub(crate) async fn ring(
+        self: Rc<Self>,
+        requests: impl IntoIterator<Item = Request>,
+        carried: Carried,
+    ) {
         if let Some(first) = self.take(requests, carried) {
             self.work(Some(first)).await;
         }
@@ -210,7 +214,11 @@ impl Pair {
 
     /// Queues the requests of a doorbell, and starts work on them unless the queue is in work.
     /// Returns a first request that needs no fetch: it is the caller's to work on.
-    fn take(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) -> Option<Box<Queued>> {
+    fn take(
+        self: &Rc<Self>,
+        requests: impl IntoIterator<Item = Request>,
+        carried: Carried,
+    ) -> Option<Queued> {
         let mut own = None;
         let adapter = &self.adapter;
         if adapter.serial()
@@ -231,11 +239,11 @@ impl Pair {
                     .sim
                     .spawn(async move { own.fetch_entry(entry, sooner).await })
             });
-            let queued = Box::new(Queued {
+            let queued = Queued {
                 request,
                 entry,
                 fetch,
-            });
+            };
             if adapter.serial() || self.working.get() {
                 self.queue.borrow_mut().push_back(queued);
                 if !self.working.replace(true) {

@@ -28,7 +28,7 @@ const TRAINS: u64 = 64;
 
 impl Pair {
     /// Processes `first` and the send queue until it is empty.
-    pub(super) async fn work(self: Rc<Self>, first: Option<Box<Queued>>) {
+    pub(super) async fn work(self: Rc<Self>, first: Option<Queued>) {
         let mut first = first;
         while let Some(queued) = first.take().or_else(|| self.next_queued()) {
             let turn = self.take_turn(Work::Queued).await;
@@ -39,7 +39,7 @@ impl Pair {
         self.working.set(false);
     }
 
-    fn next_queued(&self) -> Option<Box<Queued>> {
+    fn next_queued(&self) -> Option<Queued> {
         self.queue.borrow_mut().pop_front()
     }
 
@@ -78,7 +78,7 @@ impl Pair {
         }
     }
 
-    async fn execute(self: &Rc<Self>, queued: Box<Queued>, turn: Option<Turn>) {
+    async fn execute(self: &Rc<Self>, queued: Queued, turn: Option<Turn>) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         match queued.fetch {

@@ -57,6 +57,8 @@ pub struct PacketInFlight {
     own: u32,
     sent: Sent,
     way: PathPosition,
+    /// The port that it passes next, or passed last, and the space behind it.
+    port: u32,
     slot: Slot,
     /// When its first and its last byte leave the last port passed.
     begin: Time,
@@ -264,12 +266,18 @@ impl Network {
     }
 
     fn buffer(&self, egress: usize, lane: u64) -> usize {
-        egress * self.lanes as usize + (lane % self.lanes) as usize
+        match self.lanes {
+            1 => egress,
+            lanes => egress * lanes as usize + (lane % lanes) as usize,
+        }
     }
 
     /// Maps a sender's `lane` to a lane at a port: each lane that senders distinguish takes as many
     /// lanes as routing has classes.
     fn lane_of(&self, lane: u64, class: usize) -> u64 {
+        if self.lanes == 1 {
+            return 0;
+        }
         let classes = (self.topology.classes() as u64).min(self.lanes);
         let told_apart = self.lanes / classes;
         lane % told_apart * classes + class as u64 % classes
@@ -281,20 +289,20 @@ impl Network {
         (load.packets - 1) * of(load.first) + of(load.last())
     }
 
-    /// Returns a future that reserves buffer space at the far end of a link, and the reserved slot.
-    fn enter(&self, egress: usize, sent: Sent) -> (Take<'_>, Slot) {
-        let slot = self.slot(egress, sent);
-        let buffer = &self.buffers[slot.buffer as usize];
-        (buffer.take(&self.sim, u64::from(slot.bytes)), slot)
+    /// Chooses the port that a load passes next and the space behind it, of the size that it has
+    /// taken on its way so far.
+    fn turn_to(&self, in_flight: &mut PacketInFlight, egress: usize, lane: u64) -> Slot {
+        in_flight.port = egress as u32;
+        Slot {
+            buffer: self.buffer(egress, lane) as u32,
+            bytes: in_flight.slot.bytes,
+        }
     }
 
-    /// Returns the buffer space that a load needs at the far end of a link.
-    fn slot(&self, egress: usize, sent: Sent) -> Slot {
-        let bytes = Network::blocks(sent.load, sent.header);
-        Slot {
-            buffer: self.buffer(egress, sent.lane) as u32,
-            bytes: u32::try_from(bytes).expect("a load is shorter than a buffer"),
-        }
+    /// Returns a future that reserves a slot.
+    fn enter(&self, slot: Slot) -> Take<'_> {
+        let buffer = &self.buffers[slot.buffer as usize];
+        buffer.take(&self.sim, u64::from(slot.bytes))
     }
 
     /// Releases `slot`, whose load will have left the buffer at `instant`.
@@ -307,14 +315,16 @@ impl Network {
 
     /// Creates a load in flight from one adapter to another.
     pub fn packet_in_flight(&self, from: Port, to: Port, sent: Sent) -> PacketInFlight {
+        let bytes = Network::blocks(sent.load, sent.header);
         PacketInFlight {
             from: from.node as u32,
             own: self.topology.own(from) as u32,
             sent,
             way: self.topology.way(from.node, to),
+            port: 0,
             slot: Slot {
                 buffer: 0,
-                bytes: 0,
+                bytes: u32::try_from(bytes).expect("a load is shorter than a buffer"),
             },
             begin: Time::ZERO,
             end: Time::ZERO,
@@ -327,10 +337,10 @@ impl Network {
     /// link has buffer space and the port is free. The future completes when the departure time is
     /// known.
     pub async fn depart(&self, in_flight: &mut PacketInFlight, flow: Flow) {
-        let (room, slot) = self.enter(in_flight.own as usize, in_flight.sent);
-        in_flight.slot = slot;
-        self.begin_to_wait(in_flight.own as usize);
-        room.await;
+        let own = in_flight.own as usize;
+        in_flight.slot = self.turn_to(in_flight, own, in_flight.sent.lane);
+        self.begin_to_wait(own);
+        self.enter(in_flight.slot).await;
         self.leave(in_flight, flow, true);
     }
 
@@ -348,11 +358,12 @@ impl Network {
 
     /// The first half of [`Network::depart`] for a record.
     pub(crate) fn begin_to_depart(&self, in_flight: &mut PacketInFlight, flow: Flow) -> Passage {
-        in_flight.slot = self.slot(in_flight.own as usize, in_flight.sent);
+        let own = in_flight.own as usize;
+        in_flight.slot = self.turn_to(in_flight, own, in_flight.sent.lane);
         let Slot { buffer, bytes } = in_flight.slot;
         match self.buffers[buffer as usize].enter(&self.sim, u64::from(bytes)) {
             Some(ticket) => {
-                self.begin_to_wait(in_flight.own as usize);
+                self.begin_to_wait(own);
                 Passage::Leaving(ticket)
             }
             None => {
@@ -388,7 +399,9 @@ impl Network {
 
     /// Begins [`Network::carry`] for a record.
     pub(crate) fn begin_to_carry(&self, in_flight: &PacketInFlight) -> Passage {
-        self.note(in_flight, self.stage_of(in_flight.sent));
+        if self.sim.records() {
+            self.note(in_flight, self.stage_of(in_flight.sent));
+        }
         self.continues(in_flight)
     }
 
@@ -401,8 +414,8 @@ impl Network {
 
     /// Lets a load that has come to a switch pass its egress port, if that has space behind it.
     pub(crate) fn pass(&self, in_flight: &mut PacketInFlight) -> Passage {
-        let (egress, sent) = self.choose(in_flight);
-        let slot = self.slot(egress, sent);
+        let (egress, lane) = self.choose(in_flight);
+        let slot = self.turn_to(in_flight, egress, lane);
         let buffer = &self.buffers[slot.buffer as usize];
         match buffer.enter(&self.sim, u64::from(slot.bytes)) {
             Some(ticket) => {
@@ -431,13 +444,15 @@ impl Network {
     /// Carries a departed load to the destination adapter. The future completes when the head has
     /// arrived.
     pub async fn carry(&self, in_flight: &mut PacketInFlight) -> Arrival {
-        self.note(in_flight, self.stage_of(in_flight.sent));
+        if self.sim.records() {
+            self.note(in_flight, self.stage_of(in_flight.sent));
+        }
         while let Some((place, due)) = self.next_place(in_flight) {
             self.sim.travel(place, due).await;
-            let (egress, sent) = self.choose(in_flight);
-            let (room, slot) = self.enter(egress, sent);
+            let (egress, lane) = self.choose(in_flight);
+            let slot = self.turn_to(in_flight, egress, lane);
             self.begin_to_wait(egress);
-            room.await;
+            self.enter(slot).await;
             self.pass_port(in_flight, slot, true);
         }
         let arrival = self.arrival(in_flight);
@@ -457,7 +472,7 @@ impl Network {
     /// Returns the arrival of a load that has passed its last port.
     pub(crate) fn arrival(&self, in_flight: &PacketInFlight) -> Arrival {
         let Sent { load, header, .. } = in_flight.sent;
-        let egress = in_flight.slot.buffer as usize / self.lanes as usize;
+        let egress = in_flight.port as usize;
         let first = match self.is_uniform && load.packets == 1 {
             true => in_flight.spans.0,
             false => self.span(egress, load.first, 1, header),
@@ -471,25 +486,25 @@ impl Network {
         }
     }
 
-    /// Chooses the egress port of the current switch; returns it, and the transmission with the
-    /// lane there.
-    fn choose(&self, in_flight: &mut PacketInFlight) -> (usize, Sent) {
+    /// Chooses the egress port of the current switch; returns it and the lane there.
+    #[inline(always)]
+    fn choose(&self, in_flight: &mut PacketInFlight) -> (usize, u64) {
         let sent = in_flight.sent;
         let hop = self
             .topology
             .pass(&mut in_flight.way, &Ports { own: self, sent });
         let lane = self.lane_of(sent.lane, hop.class);
-        let sent = Sent { lane, ..sent };
         if let Some(marks) = &self.marks {
-            in_flight.marked |= self.marks(marks, hop.egress, sent);
+            in_flight.marked |= self.marks(marks, hop.egress, Sent { lane, ..sent });
         }
-        (hop.egress, sent)
+        (hop.egress, lane)
     }
 
     /// Passes an egress port that has buffer space behind it: the load moves from its previous
     /// buffer to `slot`.
+    #[inline(always)]
     fn pass_port(&self, in_flight: &mut PacketInFlight, slot: Slot, has_waited: bool) {
-        let egress = slot.buffer as usize / self.lanes as usize;
+        let egress = in_flight.port as usize;
         self.note_stall(egress, has_waited);
         let load = in_flight.sent.load;
         let entered = in_flight.begin + self.cable;
@@ -501,12 +516,14 @@ impl Network {
         let turn = self.egresses[egress].pass(load, self.sim.now(), span, (last, tail));
         self.release(in_flight.slot, turn.end);
         (in_flight.slot, in_flight.begin, in_flight.end) = (slot, turn.start, turn.end);
-        let on_link = self.stage_of(in_flight.sent);
-        if on_link == stage::WIRE {
-            self.sim
-                .span(stage::SWITCH, in_flight.from as usize, entered, turn.start);
+        if self.sim.records() {
+            let on_link = self.stage_of(in_flight.sent);
+            if on_link == stage::WIRE {
+                self.sim
+                    .span(stage::SWITCH, in_flight.from as usize, entered, turn.start);
+            }
+            self.note(in_flight, on_link);
         }
-        self.note(in_flight, on_link);
     }
 
     fn begin_to_wait(&self, egress: usize) {

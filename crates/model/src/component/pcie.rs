@@ -34,6 +34,10 @@ pub struct PcieModel {
     /// Times that a read request takes, and that one packet costs the opposite direction.
     pub(super) asks: Time,
     pub(super) answers: Time,
+    /// Time from a read's slot to its first data, chipset and sockets included.
+    pub(super) latency: Time,
+    /// [`PcieModel::completed`] of the longest read request.
+    longest: (Time, Time),
     /// Where its reads are, if they are records and not tasks.
     records: Option<Rc<ReadRecords>>,
 }
@@ -58,10 +62,14 @@ impl PcieModel {
             profile: profile.clone(),
             asks: Time::ZERO,
             answers: Time::ZERO,
+            latency: Time::ZERO,
+            longest: (Time::ZERO, Time::ZERO),
             records,
         };
         model.asks = model.span(profile.request_overhead.0 as f64);
         model.answers = model.answered(1);
+        model.latency = profile.read_latency + model.crossing() * 2;
+        model.longest = model.compute_completed(profile.read_request.0);
         model
     }
 
@@ -72,14 +80,20 @@ impl PcieModel {
     }
 
     /// Returns when data that are in memory as `flow` reach the bus; the latency is not included.
-    pub(super) fn outwards(&self, flow: Flow, load: Load) -> Flow {
+    fn outwards(&self, flow: Flow, load: Load) -> Flow {
         match &self.sockets {
             Some(sockets) => sockets.outwards(flow, (load.bytes, load.first)),
             None => flow,
         }
     }
 
-    /// The same for data from the bus to memory.
+    /// Returns when `bytes` that are in memory now have crossed the sockets.
+    #[cold]
+    pub(super) fn crossed(&self, now: Time, bytes: u64) -> Time {
+        self.outwards(Flow::at(now), Load::single(bytes)).tail
+    }
+
+    /// The same as [`PcieModel::outwards`] for data from the bus to memory.
     fn inwards(&self, flow: Flow, load: Load) -> Flow {
         match &self.sockets {
             Some(sockets) => sockets.inwards(flow, (load.bytes, load.first)),
@@ -104,7 +118,7 @@ impl PcieModel {
     }
 
     /// Returns the time that `packets` transaction packets cost the opposite direction.
-    pub(super) fn answered(&self, packets: u64) -> Time {
+    fn answered(&self, packets: u64) -> Time {
         let p = &self.profile;
         self.span(packets as f64 * 2.0 * p.link_packet.0 as f64 / p.acknowledged.0 as f64)
     }
@@ -116,11 +130,25 @@ impl PcieModel {
         (packets, span)
     }
 
-    pub(super) fn completions(&self, bytes: u64) -> (u64, Time) {
+    fn completions(&self, bytes: u64) -> (u64, Time) {
         let p = &self.profile;
         let packets = bytes.div_ceil(p.completion.0.min(p.payload.0)).max(1);
         let span = self.span((bytes + packets * p.completion_overhead.0) as f64);
         (packets, span)
+    }
+
+    /// Returns how long the completions of a read request occupy the bus, and its other direction.
+    #[inline]
+    pub(super) fn completed(&self, bytes: u64) -> (Time, Time) {
+        match bytes == self.profile.read_request.0 {
+            true => self.longest,
+            false => self.compute_completed(bytes),
+        }
+    }
+
+    fn compute_completed(&self, bytes: u64) -> (Time, Time) {
+        let (packets, span) = self.completions(bytes);
+        (span, self.answered(packets))
     }
 
     /// Performs a processor's write of `bytes` to the adapter. The future completes when the write
@@ -273,7 +301,7 @@ impl PcieModel {
         let (packets, span) = self.completions(load.bytes);
         let (_, first) = self.completions(load.first);
         let (_, one) = self.completions(p.read_request.0.min(load.first));
-        let latency = p.read_latency + self.crossing() * 2;
+        let latency = self.latency;
         let held = (latency + one).max(p.read_occupancy.unwrap_or_default());
         let round = latency + one + p.propagation * 2;
         let share = |each: Time, parallel: u64| Time(each.0 * requests / parallel.max(1));

@@ -5,7 +5,7 @@
 //! advances from event to event; those that reach a stage at the same instant share its event. A
 //! record is equivalent to one task per request, in the same order, with fewer events.
 
-use super::load::{Flow, Load};
+use super::load::Flow;
 use super::pcie::PcieModel;
 use super::transfer::Part;
 use crate::kernel::{Machine, MachineNumber, Permit, RecordId, Sim, Slab, Space, Time, prefetch};
@@ -33,21 +33,16 @@ enum Step {
     Ended,
 }
 
-impl Step {
-    /// Returns whether it ends at a known instant.
-    fn is_timed(self) -> bool {
-        matches!(
-            self,
-            Step::OnBus | Step::Reads | Step::Crosses | Step::Returns
-        )
-    }
-}
+/// The end of a stage that ends at no known instant.
+const UNKNOWN: Time = Time(u64::MAX);
 
 struct Request {
     step: Step,
     bytes: u32,
-    /// End of a timed stage, or the ticket of a queue.
-    at: u64,
+    /// End of its stage, or [`UNKNOWN`].
+    due: Time,
+    /// Ticket in the queue where it waits.
+    ticket: u64,
     /// When it took its slot, and when memory has carried its bytes.
     taken: Time,
     memory: Time,
@@ -89,6 +84,7 @@ impl<const N: usize> Reads<N> {
     }
 
     /// Creates a record without requests. `total` limits the adapter's reads.
+    #[inline]
     pub fn new(bus: &Rc<PcieModel>, total: &Rc<Space>, part: Option<Part>) -> Reads<N> {
         Reads {
             bus: bus.clone(),
@@ -97,7 +93,8 @@ impl<const N: usize> Reads<N> {
                 Request {
                     step: Step::Starts,
                     bytes: 0,
-                    at: 0,
+                    due: UNKNOWN,
+                    ticket: 0,
                     taken: Time::ZERO,
                     memory: Time::ZERO,
                     permit: None,
@@ -120,134 +117,135 @@ impl<const N: usize> Reads<N> {
 
     /// Advances all requests for which the current event may have come; ends the part of a reading
     /// and returns true if all have ended.
+    #[inline(always)]
     fn comes(&mut self) -> bool {
-        let has_ended = self.advance();
-        if has_ended && let Some(part) = self.part.take() {
-            part.end(Flow::at(self.bus.sim.now()));
-        }
-        has_ended
-    }
-
-    /// Advances all requests for which the current event may have come; returns whether all have
-    /// ended.
-    fn advance(&mut self) -> bool {
-        let now = self.bus.sim.now();
-        let is_due = |request: &Request| request.step.is_timed() && request.at <= now.0;
-        let timer = self.requests[self.ended..self.number].iter().any(is_due);
-        // Entries of one record for the same instant are one event.
-        let mut last = None;
+        let (bus, total) = (&*self.bus, &*self.total);
+        let now = bus.sim.now();
+        let last = self.number - 1;
+        let left = &mut self.requests[self.ended..=last];
+        let timer = left.iter().any(|request| request.due <= now);
+        // Ends at one instant are one event.
+        let mut scheduled = now;
         // Requests wait in order: behind one that waits on, others of its stage do so too.
         let mut waits = Step::Ended;
-        for number in self.ended..self.number {
-            let request = &self.requests[number];
-            let skipped = match timer {
-                true => !is_due(request),
-                false => request.step.is_timed() || request.step == waits,
+        let (mut number, mut ended) = (self.ended, self.ended);
+        for request in left {
+            let may_advance = match timer {
+                true => request.due <= now,
+                false => request.due == UNKNOWN && request.step != waits,
             };
-            if skipped {
-                continue;
+            if may_advance {
+                let stage = request.step;
+                request.advance((bus, total), now, number == last);
+                if request.due != UNKNOWN && request.due != scheduled {
+                    scheduled = request.due;
+                    bus.sim.wake_at(scheduled);
+                }
+                waits = match stage {
+                    Step::InLine if !total.has_some() => stage,
+                    Step::AtChipset if !bus.slots.has_some() => stage,
+                    _ => request.step,
+                };
+                ended += usize::from(request.step == Step::Ended && number == ended);
             }
-            if let Some(instant) = self.advance_one(number, now)
-                && last.replace(instant) != Some(instant)
-            {
-                self.bus.sim.wake_at(instant);
-            }
-            waits = self.requests[number].step;
-            if waits == Step::Ended && number == self.ended {
-                self.ended += 1;
-            }
+            number += 1;
         }
-        self.ended == self.number
-    }
-
-    /// Advances a request as far as it gets now; returns the end of its stage if that is known.
-    fn advance_one(&mut self, number: usize, now: Time) -> Option<Time> {
-        let is_last = number + 1 == self.number;
-        let (bus, total) = (&*self.bus, &*self.total);
-        let request = &mut self.requests[number];
-        loop {
-            request.step = match request.step {
-                Step::Starts => match total.enter(&bus.sim, 1) {
-                    None => request.ask(bus, now),
-                    Some(ticket) => request.waits(Step::InLine, ticket),
-                },
-                Step::InLine => match total.come(&bus.sim, request.at, 1) {
-                    true => request.ask(bus, now),
-                    false => return None,
-                },
-                Step::OnBus => match bus.slots.enter(&bus.sim, 1) {
-                    None => request.read(bus, now),
-                    Some(ticket) => request.waits(Step::AtChipset, ticket),
-                },
-                Step::AtChipset => match bus.slots.come(&bus.sim, request.at, 1) {
-                    true => request.read(bus, now),
-                    false => return None,
-                },
-                Step::Reads if bus.sockets.is_some() => {
-                    let load = Load::single(u64::from(request.bytes));
-                    let crossed = bus.outwards(Flow::at(now), load).tail;
-                    request.waits(Step::Crosses, crossed.0)
-                }
-                Step::Reads | Step::Crosses => {
-                    let step = request.answer(bus, total, now);
-                    // The data of a request arrive after those of earlier ones: only its permit, or
-                    // the end of all, need an event.
-                    match is_last || request.permit.is_some() {
-                        true => step,
-                        false => Step::Ended,
-                    }
-                }
-                Step::Returns => {
-                    request.permit = None;
-                    Step::Ended
-                }
-                Step::Ended => return None,
-            };
-            match request.step {
-                step if step.is_timed() && request.at > now.0 => return Some(Time(request.at)),
-                Step::InLine | Step::AtChipset | Step::Ended => return None,
-                _ => (),
-            }
+        self.ended = ended;
+        let has_ended = ended > last;
+        if has_ended && let Some(part) = self.part.take() {
+            part.end(Flow::at(now));
         }
+        has_ended
     }
 }
 
 impl Request {
-    fn waits(&mut self, step: Step, at: u64) -> Step {
-        self.at = at;
-        step
+    /// Advances as far as it gets now.
+    #[inline(always)]
+    fn advance(&mut self, (bus, total): (&PcieModel, &Space), now: Time, is_last: bool) {
+        loop {
+            match self.step {
+                Step::Starts => match total.enter(&bus.sim, 1) {
+                    None => self.ask(bus, now),
+                    Some(ticket) => return self.waits(Step::InLine, ticket),
+                },
+                Step::InLine => match total.come(&bus.sim, self.ticket, 1) {
+                    true => self.ask(bus, now),
+                    false => return,
+                },
+                Step::OnBus => match bus.slots.enter(&bus.sim, 1) {
+                    None => self.read(bus, now),
+                    Some(ticket) => return self.waits(Step::AtChipset, ticket),
+                },
+                Step::AtChipset => match bus.slots.come(&bus.sim, self.ticket, 1) {
+                    true => self.read(bus, now),
+                    false => return,
+                },
+                Step::Reads if bus.sockets.is_some() => {
+                    let crossed = bus.crossed(now, u64::from(self.bytes));
+                    self.until(Step::Crosses, crossed);
+                }
+                Step::Reads | Step::Crosses => {
+                    let there = self.answer(bus, total, now);
+                    // The data of a request arrive after those of earlier ones: only its permit, or
+                    // the end of all, need an event.
+                    match is_last || self.permit.is_some() {
+                        true => self.until(Step::Returns, there),
+                        false => self.until(Step::Ended, UNKNOWN),
+                    }
+                }
+                Step::Returns => {
+                    self.permit = None;
+                    self.until(Step::Ended, UNKNOWN);
+                }
+                Step::Ended => return,
+            }
+            if self.due > now {
+                return;
+            }
+        }
+    }
+
+    /// Begins a stage that ends at `due`.
+    fn until(&mut self, step: Step, due: Time) {
+        (self.step, self.due) = (step, due);
+    }
+
+    /// Begins to wait in a queue.
+    fn waits(&mut self, step: Step, ticket: u64) {
+        self.ticket = ticket;
+        self.until(step, UNKNOWN);
     }
 
     /// Leaves the adapter.
-    fn ask(&mut self, bus: &PcieModel, now: Time) -> Step {
+    fn ask(&mut self, bus: &PcieModel, now: Time) {
         bus.up.reserve(now, bus.asks);
         bus.down.reserve(now, bus.answers);
         // A request goes between the packets of a write in progress: it costs link time but does
         // not wait for the whole write.
-        self.waits(Step::OnBus, (now + bus.asks + bus.profile.propagation).0)
+        self.until(Step::OnBus, now + bus.asks + bus.profile.propagation);
     }
 
     /// Reads memory, in its slot.
-    fn read(&mut self, bus: &PcieModel, now: Time) -> Step {
+    fn read(&mut self, bus: &PcieModel, now: Time) {
         self.taken = now;
         self.memory = bus.memory.carry(now, u64::from(self.bytes));
-        let latency = bus.profile.read_latency + bus.crossing() * 2;
-        self.waits(Step::Reads, (now + latency).0)
+        self.until(Step::Reads, now + bus.latency);
     }
 
-    /// Returns to the adapter.
-    fn answer(&mut self, bus: &PcieModel, total: &Space, now: Time) -> Step {
+    /// Returns when its data reach the adapter.
+    fn answer(&mut self, bus: &PcieModel, total: &Space, now: Time) -> Time {
         let p = &bus.profile;
-        let (packets, span) = bus.completions(u64::from(self.bytes));
+        let (span, cost) = bus.completed(u64::from(self.bytes));
         let answer = bus.down.reserve(now, span);
-        bus.up.reserve(now, bus.answered(packets));
+        bus.up.reserve(now, cost);
         // The release times are known now, so no event is needed to release them.
         let left = answer.end.max(self.memory);
         let released = left.max(self.taken + p.read_occupancy.unwrap_or_default());
         bus.slots.give_back(&bus.sim, released, 1);
         let there = left + p.propagation;
         total.give_back(&bus.sim, there, 1);
-        self.waits(Step::Returns, there.0)
+        there
     }
 }
 

@@ -72,14 +72,19 @@ impl Ord for Told {
 }
 
 pub(super) struct Calendar {
-    /// Length of a window, and its reciprocal.
+    /// Length of a window.
     lookahead: Time,
-    reciprocal: f64,
+    /// Its reciprocal, 2^64 divided by it and rounded up; spans below `multiplied` may be divided
+    /// by a multiplication with it, exactly.
+    reciprocal: u64,
+    multiplied: u64,
     /// The current partition, and the end of its window.
     place: PartitionNumber,
     end: Time,
-    /// Events scheduled during this turn that fall before the window's end.
+    /// Events scheduled during this turn that fall before the window's end, and the instant of the
+    /// first of them, or the end of time.
     agenda: BinaryHeap<Reverse<Told>>,
+    soonest: Time,
     sequence: u64,
     /// The current window by partition. The current partition's entries are in time order; those
     /// before `next` have happened.
@@ -95,9 +100,10 @@ pub(super) struct Calendar {
     near_used: u64,
     /// Windows beyond `near`.
     far: BTreeMap<u64, Vec<Entry>>,
-    /// Lists of past windows, kept for reuse.
+    /// Lists of past windows, kept for reuse: the last one first, as it is in the caches.
     spare: Vec<Vec<Entry>>,
-    order: ByPartition,
+    /// Position of each partition's next entry while a window is sorted.
+    positions: Vec<u32>,
 }
 
 impl Calendar {
@@ -117,10 +123,13 @@ impl Calendar {
         assert!(lookahead > Time::ZERO, "places need a lookahead");
         Calendar {
             lookahead,
-            reciprocal: 1.0 / lookahead.0 as f64,
+            reciprocal: (u64::MAX / lookahead.0).wrapping_add(1),
+            // The error of a quotient is below 2^-32, so it does not reach the next whole number.
+            multiplied: if lookahead.0 > 1 { 1 << 32 } else { 0 },
             place: 0,
             end: Time::ZERO,
             agenda: BinaryHeap::new(),
+            soonest: Time(u64::MAX),
             sequence: 0,
             round: Vec::new(),
             next: 0,
@@ -131,10 +140,11 @@ impl Calendar {
             near_used: 0,
             far: BTreeMap::new(),
             spare: Vec::new(),
-            order: ByPartition::default(),
+            positions: Vec::new(),
         }
     }
 
+    #[inline]
     pub(super) fn place(&self) -> PartitionNumber {
         self.place
     }
@@ -144,77 +154,136 @@ impl Calendar {
     /// # Panics
     ///
     /// If `instant` is within the current window and `place` is not the current partition.
+    #[inline]
     pub(super) fn schedule(&mut self, place: PartitionNumber, instant: Time, task: TaskId) {
-        if instant >= self.end {
-            let entry = Entry {
-                instant,
-                place,
-                task,
-            };
-            let number = self.number_of(instant);
-            self.window(number).push(entry);
-        } else {
-            assert!(
-                place == self.place,
-                "place {place} received {instant} from place {}, less than a lookahead before",
-                self.place
-            );
-            self.agenda.push(Reverse(Told {
-                instant,
-                sequence: self.sequence,
-                task,
-            }));
-            self.sequence += 1;
+        if instant < self.end {
+            return self.schedule_in_turn(place, instant, task);
         }
+        let number = self.number_of(instant);
+        let list = &mut self.near[(number % NEAR) as usize];
+        if number - self.coming >= NEAR || list.len() == list.capacity() {
+            return self.schedule_in_new_memory(number, place, instant, task);
+        }
+        list.push(Entry {
+            instant,
+            place,
+            task,
+        });
+        self.near_used |= 1 << (number % NEAR);
     }
 
-    /// Returns the number of the window of an instant: a division, which takes longer.
+    /// Schedules an event of the current window.
+    #[inline(never)]
+    fn schedule_in_turn(&mut self, place: PartitionNumber, instant: Time, task: TaskId) {
+        assert!(
+            place == self.place,
+            "place {place} received {instant} from place {}, less than a lookahead before",
+            self.place
+        );
+        self.soonest = self.soonest.min(instant);
+        self.agenda.push(Reverse(Told {
+            instant,
+            sequence: self.sequence,
+            task,
+        }));
+        self.sequence += 1;
+    }
+
+    /// Schedules an event whose window is far or needs memory.
+    #[cold]
+    fn schedule_in_new_memory(
+        &mut self,
+        number: u64,
+        place: PartitionNumber,
+        instant: Time,
+        task: TaskId,
+    ) {
+        let list = match number - self.coming < NEAR {
+            true => {
+                self.near_used |= 1 << (number % NEAR);
+                &mut self.near[(number % NEAR) as usize]
+            }
+            false => self.far.entry(number).or_default(),
+        };
+        if list.capacity() == 0 {
+            *list = self.spare.pop().unwrap_or_default();
+        }
+        list.push(Entry {
+            instant,
+            place,
+            task,
+        });
+    }
+
+    /// Returns the number of the window of an instant after the current window: a division, which
+    /// takes longer than a multiplication.
+    #[inline]
     fn number_of(&self, instant: Time) -> u64 {
-        let length = self.lookahead.0;
-        let number = (instant.0 as i64 as f64 * self.reciprocal) as i64 as u64;
-        let offset = instant.0.wrapping_sub(number.wrapping_mul(length));
-        match offset < length {
-            true => number,
-            false => instant.0 / length,
-        }
-    }
-
-    /// Returns the list of a future window.
-    fn window(&mut self, number: u64) -> &mut Vec<Entry> {
-        // At the end of time the window's end saturates and there is no next window.
-        let number = number.max(self.coming);
-        if number - self.coming < NEAR {
-            self.near_used |= 1 << (number % NEAR);
-            return &mut self.near[(number % NEAR) as usize];
-        }
-        let spare = &mut self.spare;
-        let made = || spare.pop().unwrap_or_default();
-        self.far.entry(number).or_insert_with(made)
+        let ahead = instant.0 - self.end.0;
+        let windows = match ahead < self.multiplied {
+            true => ((u128::from(ahead) * u128::from(self.reciprocal)) >> 64) as u64,
+            false => ahead / self.lookahead.0,
+        };
+        self.coming + windows
     }
 
     /// Takes the next event. At the start of a partition's turn, passes the tasks whose turn comes
-    /// soon to `coming` together with the stage: each task of a window once per stage, in order.
-    pub(super) fn next(&mut self, coming: impl FnMut(usize, TaskId)) -> Option<(Time, TaskId)> {
+    /// soon to `coming`, if there is one, together with the stage: each task of a window once per
+    /// stage, in order.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        coming: Option<impl FnMut(usize, TaskId)>,
+    ) -> Option<(Time, TaskId)> {
         if self.next == self.turn_ends && self.agenda.is_empty() {
-            if self.next == self.round.len() {
-                self.begin_window()?;
-            }
-            self.begin_turn();
+            self.begin_turn(coming)?;
+        }
+        // On a tie, entries from before the window precede those scheduled during the turn.
+        if let Some(entry) = self.round[..self.turn_ends].get(self.next)
+            && entry.instant <= self.soonest
+        {
+            self.next += 1;
+            return Some((entry.instant, entry.task));
+        }
+        let soonest = self.soonest;
+        self.next_of_agenda().map(|task| (soonest, task))
+    }
+
+    /// Takes the first event of the agenda, whose instant is `soonest`.
+    #[inline(never)]
+    fn next_of_agenda(&mut self) -> Option<TaskId> {
+        let Reverse(told) = self.agenda.pop()?;
+        let first = self.agenda.peek();
+        self.soonest = first.map_or(Time(u64::MAX), |Reverse(first)| first.instant);
+        Some(told.task)
+    }
+
+    /// Starts the turn of the next partition that has events, if there is one.
+    #[inline(never)]
+    fn begin_turn(&mut self, coming: Option<impl FnMut(usize, TaskId)>) -> Option<()> {
+        if self.next == self.round.len() {
+            self.begin_window()?;
+        }
+        let left = &mut self.round[self.next..];
+        let place = left[0].place;
+        let mut turn = 1;
+        let mut is_sorted = true;
+        while let Some(entry) = left.get(turn)
+            && entry.place == place
+        {
+            is_sorted &= left[turn - 1].instant <= entry.instant;
+            turn += 1;
+        }
+        if !is_sorted {
+            sort_by_time(&mut left[..turn]);
+        }
+        self.place = place;
+        self.turn_ends = self.next + turn;
+        self.sequence = 0;
+        if let Some(coming) = coming {
             self.name_coming(coming);
         }
-        let planned = self.round[..self.turn_ends].get(self.next);
-        let told = self.agenda.peek().map(|Reverse(told)| told.instant);
-        // On a tie, entries from before the window precede those scheduled during the turn.
-        match planned {
-            Some(entry) if told.is_none_or(|told| entry.instant <= told) => {
-                self.next += 1;
-                Some((entry.instant, entry.task))
-            }
-            _ => {
-                let Reverse(told) = self.agenda.pop()?;
-                Some((told.instant, told.task))
-            }
-        }
+        Some(())
     }
 
     fn name_coming(&mut self, mut coming: impl FnMut(usize, TaskId)) {
@@ -227,37 +296,24 @@ impl Calendar {
         }
     }
 
-    /// Starts the turn of the window's next partition.
-    fn begin_turn(&mut self) {
-        let left = &mut self.round[self.next..];
-        self.place = left[0].place;
-        let others = left.iter().position(|entry| entry.place != self.place);
-        let turn = others.unwrap_or(left.len());
-        // Stable sort: events of one instant keep the order of scheduling.
-        left[..turn].sort_by_key(|entry| entry.instant);
-        self.turn_ends = self.next + turn;
-        self.sequence = 0;
-    }
-
     /// Starts the next window that has events, if there is one.
     fn begin_window(&mut self) -> Option<()> {
         let ahead = self.near_used.rotate_right((self.coming % NEAR) as u32);
         let near = (ahead != 0).then(|| self.coming + u64::from(ahead.trailing_zeros()));
         let far = self.far.first_key_value().map(|(number, _)| *number);
         let window = near.into_iter().chain(far).min()?;
-        self.round.clear();
+        let mut entries = std::mem::take(&mut self.near[(window % NEAR) as usize]);
+        self.near_used &= !(1 << (window % NEAR));
         // Entries made while the window was still far precede the others.
         if far == Some(window)
-            && let Some((_, mut entries)) = self.far.pop_first()
+            && let Some((_, mut earlier)) = self.far.pop_first()
         {
-            self.round.append(&mut entries);
-            self.spare.push(entries);
+            earlier.append(&mut entries);
+            entries = earlier;
         }
-        if near == Some(window) {
-            self.round.append(&mut self.near[(window % NEAR) as usize]);
-            self.near_used &= !(1 << (window % NEAR));
-        }
-        self.order.put(&mut self.round);
+        self.sort_by_partition(&entries);
+        entries.clear();
+        self.spare.push(entries);
         (self.next, self.turn_ends) = (0, 0);
         self.named = [0; STAGES];
         self.coming = window + 1;
@@ -265,8 +321,38 @@ impl Calendar {
         Some(())
     }
 
+    /// Copies the entries of a window into the round, sorted by partition, stably. A counting sort,
+    /// as a window has many entries of few partitions.
+    fn sort_by_partition(&mut self, entries: &[Entry]) {
+        let places = entries.iter().map(|entry| entry.place as usize + 1);
+        let places = places.max().unwrap_or(0);
+        if places > 4 * entries.len() {
+            self.round.clear();
+            self.round.extend_from_slice(entries);
+            return self.round.sort_by_key(|entry| entry.place);
+        }
+        let Some(any) = entries.first() else { return };
+        // All of them are overwritten.
+        self.round.resize(entries.len(), *any);
+        self.positions.clear();
+        self.positions.resize(places, 0);
+        for entry in entries {
+            self.positions[entry.place as usize] += 1;
+        }
+        let mut before = 0;
+        for position in &mut self.positions {
+            before += std::mem::replace(position, before);
+        }
+        for entry in entries {
+            let position = &mut self.positions[entry.place as usize];
+            self.round[*position as usize] = *entry;
+            *position += 1;
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.agenda.clear();
+        self.soonest = Time(u64::MAX);
         self.round.clear();
         (self.next, self.turn_ends) = (0, 0);
         self.named = [0; STAGES];
@@ -276,46 +362,17 @@ impl Calendar {
     }
 }
 
-/// Sorts entries by partition, stably. A counting sort, as a window has many entries of few
-/// partitions.
-#[derive(Default)]
-struct ByPartition {
-    /// Position of each partition's next entry.
-    positions: Vec<u32>,
-    sorted: Vec<Entry>,
-}
-
-impl ByPartition {
-    fn put(&mut self, entries: &mut Vec<Entry>) {
-        let places = entries.iter().map(|entry| entry.place as usize + 1);
-        let places = places.max().unwrap_or(0);
-        if places > 4 * entries.len() {
-            return entries.sort_by_key(|entry| entry.place);
-        }
-        self.positions.clear();
-        self.positions.resize(places, 0);
-        for entry in &*entries {
-            self.positions[entry.place as usize] += 1;
-        }
-        let mut before = 0;
-        for position in &mut self.positions {
-            before += std::mem::replace(position, before);
-        }
-        self.sorted.clone_from(entries);
-        for entry in &*entries {
-            let position = &mut self.positions[entry.place as usize];
-            self.sorted[*position as usize] = *entry;
-            *position += 1;
-        }
-        std::mem::swap(entries, &mut self.sorted);
-    }
+/// Sorts entries by time, stably: events of one instant keep the order of scheduling.
+#[inline(never)]
+fn sort_by_time(entries: &mut [Entry]) {
+    entries.sort_by_key(|entry| entry.instant);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn unnamed(_: usize, _: TaskId) {}
+    const UNNAMED: Option<fn(usize, TaskId)> = None;
 
     #[test]
     fn one_partition_runs_by_time_then_by_scheduling_order() {
@@ -323,7 +380,7 @@ mod tests {
         for (instant, task) in [(70, 0), (30, 1), (70, 2), (30, 3)] {
             calendar.schedule(0, Time(instant), TaskId::numbered(task));
         }
-        let order: Vec<_> = std::iter::from_fn(|| calendar.next(unnamed)).collect();
+        let order: Vec<_> = std::iter::from_fn(|| calendar.next(UNNAMED)).collect();
         let expected = [(30, 1), (30, 3), (70, 0), (70, 2)];
         assert_eq!(
             order,
@@ -338,13 +395,13 @@ mod tests {
         {
             calendar.schedule(place, Time(instant), TaskId::numbered(task));
         }
-        let first = calendar.next(unnamed);
+        let first = calendar.next(UNNAMED);
         assert_eq!(first, Some((Time(20), TaskId::numbered(3))));
         // Scheduled within the window: runs before the partition's own later event and before the
         // other partition.
         calendar.schedule(0, Time(80), TaskId::numbered(5));
         let order: Vec<_> =
-            std::iter::from_fn(|| calendar.next(unnamed).map(|(_, task)| task)).collect();
+            std::iter::from_fn(|| calendar.next(UNNAMED).map(|(_, task)| task)).collect();
         assert_eq!(order, [5, 1, 0, 4, 2].map(TaskId::numbered));
     }
 
@@ -360,7 +417,9 @@ mod tests {
         }
         let mut named = [(); STAGES].map(|()| Vec::new());
         let mut taken = Vec::new();
-        while let Some((_, task)) = calendar.next(|stage, task| named[stage].push(task)) {
+        while let Some((_, task)) =
+            calendar.next(Some(|stage: usize, task| named[stage].push(task)))
+        {
             taken.push(task);
             assert!(named.iter().all(|named| named.len() >= taken.len()));
             let ahead = named[0].len() - taken.len();
@@ -375,7 +434,7 @@ mod tests {
     fn an_event_for_another_partition_within_the_lookahead_panics() {
         let mut calendar = Calendar::of_places(Time(100));
         calendar.schedule(0, Time(0), TaskId::numbered(0));
-        calendar.next(unnamed);
+        calendar.next(UNNAMED);
         calendar.schedule(1, Time(50), TaskId::numbered(1));
     }
 
@@ -413,7 +472,7 @@ mod tests {
                     .filter(|&n| !done[n])
                     .min_by_key(|&n| list[n]);
                 let expected = first.map(|n| (list[n].2, list[n].3));
-                assert_eq!(calendar.next(unnamed), expected);
+                assert_eq!(calendar.next(UNNAMED), expected);
                 let Some(n) = first else { break };
                 done[n] = true;
                 let (_, place, instant, _) = list[n];

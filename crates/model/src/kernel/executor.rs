@@ -11,7 +11,7 @@
 use super::activity_pool::{Activity, ActivityPool};
 use super::calendar::{Calendar, PartitionNumber};
 use super::prefetch;
-use super::records::{Machine, MachineNumber, Slab, TaskId};
+use super::records::{Machine, MachineNumber, RecordId, Slab, TaskId};
 use super::time::Time;
 use super::trace::Trace;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -65,7 +65,9 @@ struct Inner {
     /// Whether there are partitions besides 0.
     several: bool,
     calendar: RefCell<Calendar>,
-    ready: RefCell<VecDeque<TaskId>>,
+    /// Tasks that run next: the first of them, and the others.
+    ready: Cell<Option<TaskId>>,
+    others_ready: RefCell<VecDeque<TaskId>>,
     tasks: RefCell<Slab<Asleep>>,
     pool: ActivityPool,
     /// The machines of the tasks that are records.
@@ -113,7 +115,8 @@ impl Sim {
             place: Cell::new(0),
             several,
             calendar: RefCell::new(calendar),
-            ready: RefCell::new(VecDeque::new()),
+            ready: Cell::new(None),
+            others_ready: RefCell::default(),
             tasks: RefCell::default(),
             pool: ActivityPool::default(),
             machines: [const { OnceCell::new() }; MachineNumber::MOST],
@@ -133,24 +136,24 @@ impl Sim {
     }
 
     /// Sleeps for `span`.
-    pub fn sleep(&self, span: Time) -> Sleep {
+    pub fn sleep(&self, span: Time) -> Sleep<'_> {
         self.sleep_until(self.now() + span)
     }
 
     /// Sleeps until `instant`; ready at once if that is not in the future.
-    pub fn sleep_until(&self, instant: Time) -> Sleep {
+    pub fn sleep_until(&self, instant: Time) -> Sleep<'_> {
         self.sleep_in(self.0.place.get(), instant)
     }
 
     /// Continues in another partition at `instant`, which must be at least a lookahead from now.
     /// With a single partition it sleeps until then.
-    pub fn travel(&self, place: usize, instant: Time) -> Sleep {
+    pub fn travel(&self, place: usize, instant: Time) -> Sleep<'_> {
         self.sleep_in(self.place_of(place), instant)
     }
 
-    fn sleep_in(&self, place: PartitionNumber, instant: Time) -> Sleep {
+    fn sleep_in(&self, place: PartitionNumber, instant: Time) -> Sleep<'_> {
         Sleep {
-            sim: self.clone(),
+            sim: self,
             instant,
             place,
             scheduled: false,
@@ -186,7 +189,7 @@ impl Sim {
     /// Starts a detached task: cheaper than [`Sim::spawn`].
     pub fn start(&self, future: impl Future<Output = ()> + 'static) {
         let id = self.add(self.0.pool.boxed(future));
-        self.0.ready.borrow_mut().push_back(id);
+        self.wake(id);
     }
 
     /// Adds a machine.
@@ -280,35 +283,43 @@ impl Sim {
         ENDED.set(ENDED.get() + self.0.events.take());
         let tasks = self.0.tasks.borrow_mut().take();
         self.0.calendar.borrow_mut().clear();
-        self.0.ready.borrow_mut().clear();
+        self.clear_ready();
         // Dropping a task may release a permit, which wakes another task: harmless, as nothing runs
         // any more.
         drop(tasks);
         self.0.pool.clear();
         let machines = self.0.machines.iter().filter_map(OnceCell::get);
         machines.for_each(|machine| machine.clear());
-        self.0.ready.borrow_mut().clear();
+        self.clear_ready();
+    }
+
+    fn clear_ready(&self) {
+        self.0.ready.set(None);
+        self.0.others_ready.borrow_mut().clear();
     }
 
     /// Runs one event; returns false if there is none.
+    #[inline]
     fn step(&self) -> bool {
         let inner = &*self.0;
-        let ready = inner.ready.borrow_mut().pop_front();
+        let ready = inner.ready.get();
         let is_timed = ready.is_none();
         let id = match ready {
-            Some(id) => id,
+            Some(id) => {
+                inner.ready.set(inner.others_ready.borrow_mut().pop_front());
+                id
+            }
             None => {
                 let mut calendar = inner.calendar.borrow_mut();
                 let next = match inner.prefetches.get() {
-                    true => calendar.next(|depth, id| inner.prefetch(depth, id)),
-                    false => calendar.next(|_, _| ()),
+                    true => calendar.next(Some(|depth, id| inner.prefetch(depth, id))),
+                    false => calendar.next(None::<fn(usize, TaskId)>),
                 };
                 let Some((instant, id)) = next else {
                     return false;
                 };
                 inner.now.set(instant);
-                let place = calendar.place();
-                inner.place.set(place);
+                inner.place.set(calendar.place());
                 id
             }
         };
@@ -317,35 +328,15 @@ impl Sim {
         if events.is_multiple_of(PORTION) {
             EVENTS.fetch_add(PORTION, Ordering::Relaxed);
         }
-        let (machine, number) = id.parts();
-        if let Some(machine) = machine {
-            inner.current.set(id);
-            if let Some(machine) = inner.machines[machine].get() {
-                machine.advance(self, number);
-            }
-            return true;
-        }
-        let mut task = {
-            let mut tasks = inner.tasks.borrow_mut();
-            // A task may have been woken twice and have ended meanwhile.
-            let Some(asleep) = tasks.get(number) else {
-                return true;
-            };
-            if is_timed && inner.several && asleep.waits_in != inner.place.get() {
-                return true;
-            }
-            match asleep.task.take() {
-                Some(task) => task,
-                None => return true,
-            }
-        };
         inner.current.set(id);
-        let has_ended = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if has_ended.is_ready() {
-            task.end(&inner.pool);
-            inner.tasks.borrow_mut().remove(number);
-        } else if let Some(asleep) = inner.tasks.borrow_mut().get(number) {
-            asleep.task = Some(task);
+        let (machine, number) = id.parts();
+        match machine {
+            Some(machine) => {
+                if let Some(machine) = inner.machines[machine].get() {
+                    machine.advance(self, number);
+                }
+            }
+            None => inner.poll(number, is_timed),
         }
         true
     }
@@ -364,7 +355,10 @@ impl Sim {
     }
 
     pub(crate) fn wake(&self, task: TaskId) {
-        self.0.ready.borrow_mut().push_back(task);
+        match self.0.ready.get() {
+            None => self.0.ready.set(Some(task)),
+            Some(_) => self.0.others_ready.borrow_mut().push_back(task),
+        }
     }
 
     pub(crate) fn place(&self) -> PartitionNumber {
@@ -382,14 +376,14 @@ impl Sim {
 
     /// Wakes the current task at `instant`, which must be in the future.
     pub(crate) fn wake_at(&self, instant: Time) {
-        self.schedule(self.place(), instant);
+        let mut calendar = self.0.calendar.borrow_mut();
+        calendar.schedule(self.place(), instant, self.current());
     }
 
-    fn schedule(&self, place: PartitionNumber, instant: Time) {
+    /// Has the current task, a future, continue in `place` at `instant`.
+    fn move_to(&self, place: PartitionNumber, instant: Time) {
         let (_, number) = self.current().parts();
-        if place != self.place()
-            && let Some(asleep) = self.0.tasks.borrow_mut().get(number)
-        {
+        if let Some(asleep) = self.0.tasks.borrow_mut().get(number) {
             asleep.waits_in = place;
         }
         let mut calendar = self.0.calendar.borrow_mut();
@@ -398,6 +392,24 @@ impl Sim {
 }
 
 impl Inner {
+    /// Polls a task that is a future.
+    fn poll(&self, number: RecordId, is_timed: bool) {
+        let taken = match self.tasks.borrow_mut().get(number) {
+            Some(asleep) if is_timed && asleep.waits_in != self.place.get() => None,
+            Some(asleep) => asleep.task.take(),
+            // A task may have been woken twice and have ended meanwhile.
+            None => None,
+        };
+        let Some(mut task) = taken else { return };
+        let has_ended = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if has_ended.is_ready() {
+            task.end(&self.pool);
+            self.tasks.borrow_mut().remove(number);
+        } else if let Some(asleep) = self.tasks.borrow_mut().get(number) {
+            asleep.task = Some(task);
+        }
+    }
+
     /// Prefetches the state of an upcoming task: tasks of other partitions were last used a window
     /// ago.
     fn prefetch(&self, depth: usize, id: TaskId) {
@@ -425,22 +437,26 @@ impl Inner {
 
 /// Waits for an instant, in this or another partition.
 #[must_use = "a sleep does nothing until it is awaited"]
-pub struct Sleep {
-    sim: Sim,
+pub struct Sleep<'a> {
+    sim: &'a Sim,
     instant: Time,
     place: PartitionNumber,
     scheduled: bool,
 }
 
-impl Future for Sleep {
+impl Future for Sleep<'_> {
     type Output = ();
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if self.sim.now() >= self.instant && self.sim.0.place.get() == self.place {
             return Poll::Ready(());
         }
         if !self.scheduled {
             self.scheduled = true;
-            self.sim.schedule(self.place, self.instant);
+            match self.place == self.sim.place() {
+                true => self.sim.wake_at(self.instant),
+                false => self.sim.move_to(self.place, self.instant),
+            }
         }
         Poll::Pending
     }

@@ -125,6 +125,7 @@ impl<T> Default for Slab<T> {
 
 impl<T> Slab<T> {
     /// Adds a record and returns its number.
+    #[inline]
     pub fn add(&mut self, record: T) -> RecordId {
         match self.free.pop() {
             Some(number) => {
@@ -149,6 +150,7 @@ impl<T> Slab<T> {
     }
 
     /// Returns a record, or `None` after its removal.
+    #[inline]
     pub fn get(&mut self, id: RecordId) -> Option<&mut T> {
         let slot = &mut self.slots[id.number as usize];
         let record = slot.record.as_mut();
@@ -161,6 +163,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes an existing record.
+    #[inline]
     pub fn remove(&mut self, id: RecordId) {
         let slot = &mut self.slots[id.number as usize];
         debug_assert!(slot.generation == id.generation, "removed twice");

@@ -23,7 +23,6 @@ struct Waiting {
 }
 
 /// The state of a space that has been crowded.
-#[derive(Default)]
 struct Crowd {
     /// Amounts that become free, by instant, after the first. Most are added at the end.
     returns: VecDeque<(Time, u64)>,
@@ -31,9 +30,9 @@ struct Crowd {
     next_ticket: u64,
     /// The partition of the waiting tasks.
     place: u32,
-    /// The task scheduled to check for free space and the instant of that check, while it lies
-    /// ahead.
-    look: Option<(TaskId, Time)>,
+    /// The instant of the next scheduled check for free space, or that of [`NEVER`], and its task.
+    look: Time,
+    looks: TaskId,
 }
 
 /// Finite space. A large system has many, of which few are ever crowded: these need no more memory
@@ -43,6 +42,8 @@ pub struct Space {
     free: Cell<u64>,
     /// The first amount that becomes free; [`NEVER`] if none does.
     first: Cell<(Time, u64)>,
+    /// Whether a task waits.
+    is_crowded: Cell<bool>,
     crowd: RefCell<Option<Box<Crowd>>>,
 }
 
@@ -56,6 +57,7 @@ impl Space {
             size,
             free: Cell::new(size),
             first: Cell::new(NEVER),
+            is_crowded: Cell::new(false),
             crowd: RefCell::new(None),
         }
     }
@@ -77,34 +79,54 @@ impl Space {
     }
 
     /// Adds all amounts returned by `now` to the free space.
-    fn take_back(&self, crowd: &mut Option<Box<Crowd>>, now: Time) {
-        while self.first.get().0 <= now {
-            let next = crowd.as_mut().and_then(|crowd| crowd.returns.pop_front());
-            let (_, returned) = self.first.replace(next.unwrap_or(NEVER));
-            self.free.set(self.free.get() + returned);
-        }
+    #[inline(never)]
+    fn take_back(&self, now: Time) {
+        self.take_back_from(&mut self.crowd.borrow_mut(), now);
     }
 
-    fn try_take(&self, crowd: &mut Option<Box<Crowd>>, now: Time, amount: u64) -> bool {
-        self.take_back(crowd, now);
-        let enough = self.free.get() >= amount;
+    fn take_back_from(&self, crowd: &mut Option<Box<Crowd>>, now: Time) {
+        let mut first = self.first.get();
+        while first.0 <= now {
+            self.free.set(self.free.get() + first.1);
+            let next = crowd.as_mut().and_then(|crowd| crowd.returns.pop_front());
+            first = next.unwrap_or(NEVER);
+        }
+        self.first.set(first);
+    }
+
+    /// Takes `amount` if it is free.
+    fn try_take(&self, amount: u64) -> bool {
+        let free = self.free.get();
+        let enough = free >= amount;
         if enough {
-            self.free.set(self.free.get() - amount);
+            self.free.set(free - amount);
         }
         enough
     }
 
     /// Takes `amount` and returns `None`, or appends the current task to the queue and returns its
     /// ticket. A task may hold several tickets.
+    #[inline]
     pub fn enter(&self, sim: &Sim, amount: u64) -> Option<u64> {
-        let (amount, now) = (self.of(amount), sim.now());
-        let mut crowd = self.crowd.borrow_mut();
-        let is_first = crowd.as_ref().is_none_or(|crowd| crowd.queue.is_empty());
-        if is_first && self.try_take(&mut crowd, now, amount) {
-            return None;
+        let amount = self.of(amount);
+        if !self.is_crowded.get() {
+            let now = sim.now();
+            if self.first.get().0 <= now {
+                self.take_back(now);
+            }
+            if self.try_take(amount) {
+                return None;
+            }
         }
+        Some(self.queue(sim, amount))
+    }
+
+    /// Appends the current task to the queue and returns its ticket.
+    #[inline(never)]
+    fn queue(&self, sim: &Sim, amount: u64) -> u64 {
+        let mut crowd = self.crowd.borrow_mut();
         let crowd = crowd.get_or_insert_default();
-        crowd.forget_past_look(now);
+        crowd.forget_past_look(sim.now());
         let ticket = crowd.next_ticket;
         crowd.next_ticket += 1;
         crowd.place = sim.place();
@@ -113,59 +135,76 @@ impl Space {
             task: sim.current(),
             wants: u32::try_from(amount).unwrap_or(u32::MAX),
         });
-        if is_first {
+        if !self.is_crowded.replace(true) {
             crowd.look_again(sim, self.first.get().0);
         }
-        Some(ticket)
+        ticket
     }
 
     /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
-    /// task then has to try its next ticket.
+    /// task then has to try its next ticket, unless nothing is left ([`Space::has_some`]).
     pub fn come(&self, sim: &Sim, ticket: u64, amount: u64) -> bool {
         let now = sim.now();
-        let mut crowd = self.crowd.borrow_mut();
-        let is_turn = |crowd: &mut Box<Crowd>| {
-            crowd.forget_past_look(now);
-            crowd
-                .queue
-                .front()
-                .is_some_and(|first| first.ticket == ticket)
+        let mut state = self.crowd.borrow_mut();
+        let Some(crowd) = &mut *state else {
+            return false;
         };
-        if !crowd.as_mut().is_some_and(is_turn) {
+        crowd.forget_past_look(now);
+        let first = crowd.queue.front();
+        if first.is_none_or(|first| first.ticket != ticket) {
             return false;
         }
-        let takes = self.try_take(&mut crowd, now, self.of(amount));
-        let crowd = crowd.as_mut().expect("a ticket is of a crowd");
-        if !takes {
+        if self.first.get().0 <= now {
+            self.take_back_from(&mut state, now);
+        }
+        let crowd = state.as_mut().expect("a ticket is of a crowd");
+        if !self.try_take(self.of(amount)) {
             crowd.look_again(sim, self.first.get().0);
             return false;
         }
         crowd.queue.pop_front();
         match crowd.queue.front() {
+            Some(next) if self.free.get() < u64::from(next.wants) => {
+                crowd.look_again(sim, self.first.get().0);
+            }
             Some(next) if next.task == sim.current() => (),
-            Some(next) if self.free.get() >= u64::from(next.wants) => sim.wake(next.task),
-            Some(_) => crowd.look_again(sim, self.first.get().0),
-            None => (),
+            Some(next) => sim.wake(next.task),
+            None => self.is_crowded.set(false),
         }
         true
     }
 
+    /// Returns whether something is free, without the amounts returned since the last taking.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.free.get() > 0
+    }
+
     /// Returns a taken amount; it is free from `instant` on, which must not be in the past.
+    #[inline]
     pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
-        let (returned, first) = ((instant, self.of(amount)), self.first.get());
-        let mut crowd = self.crowd.borrow_mut();
-        if first.0 == NEVER.0 {
-            self.first.set(returned);
-        } else {
-            let sooner = instant < first.0;
-            let later = if sooner { first } else { returned };
-            if sooner {
-                self.first.set(returned);
-            }
-            crowd.get_or_insert_default().returns(later);
+        let returned = (instant, self.of(amount));
+        match self.first.get().0 == NEVER.0 && !self.is_crowded.get() {
+            true => self.first.set(returned),
+            false => self.give_back_to_crowd(sim, returned),
         }
-        if let Some(crowd) = &mut *crowd {
-            crowd.wake_first(sim, instant);
+    }
+
+    #[inline(never)]
+    fn give_back_to_crowd(&self, sim: &Sim, returned: (Time, u64)) {
+        let first = self.first.get();
+        let mut crowd = self.crowd.borrow_mut();
+        let crowd = crowd.get_or_insert_default();
+        if returned.0 < first.0 {
+            self.first.set(returned);
+            if first.0 != NEVER.0 {
+                crowd.returns.push_front(first);
+            }
+        } else {
+            crowd.returns(returned);
+        }
+        if self.is_crowded.get() {
+            crowd.wake_first(sim, returned.0);
         }
     }
 
@@ -191,7 +230,7 @@ impl Space {
 
     /// Returns the amount that is not free at `now`, which must be the present of this partition.
     pub fn held(&self, now: Time) -> u64 {
-        self.take_back(&mut self.crowd.borrow_mut(), now);
+        self.take_back(now);
         self.size - self.free.get()
     }
 
@@ -207,19 +246,21 @@ impl Space {
 impl Crowd {
     /// Adds an amount that becomes free after the first.
     fn returns(&mut self, later: (Time, u64)) {
-        let behind = self.returns.iter().rev();
-        let behind = behind.take_while(|other| other.0 > later.0).count();
-        match behind {
-            0 => self.returns.push_back(later),
-            _ => self.returns.insert(self.returns.len() - behind, later),
+        let is_last = self.returns.back().is_none_or(|last| last.0 <= later.0);
+        match is_last {
+            true => self.returns.push_back(later),
+            false => {
+                let before = self.returns.partition_point(|other| other.0 <= later.0);
+                self.returns.insert(before, later);
+            }
         }
     }
 
     /// Clears a check that is due. Called only in the waiters' partition: the time of another
     /// partition does not tell whether the check has happened.
     fn forget_past_look(&mut self, now: Time) {
-        if self.look.is_some_and(|(_, look)| look <= now) {
-            self.look = None;
+        if self.look <= now {
+            self.look = NEVER.0;
         }
     }
 
@@ -237,10 +278,22 @@ impl Crowd {
         let Some(first) = self.queue.front() else {
             return;
         };
-        let is_settled = |(task, look): (TaskId, Time)| task == first.task && look <= instant;
-        if !self.look.is_some_and(is_settled) {
-            self.look = Some((first.task, instant));
+        if self.look > instant || self.looks != first.task {
+            (self.look, self.looks) = (instant, first.task);
             sim.wake_in(self.place, instant, first.task);
+        }
+    }
+}
+
+impl Default for Crowd {
+    fn default() -> Crowd {
+        Crowd {
+            returns: VecDeque::new(),
+            queue: VecDeque::new(),
+            next_ticket: 0,
+            place: 0,
+            look: NEVER.0,
+            looks: TaskId::default(),
         }
     }
 }

@@ -144,14 +144,19 @@ impl Watch {
             if condition() {
                 return Poll::Ready(());
             }
-            let task = self.0.sim.current();
-            let mut waiting = self.0.waiting.borrow_mut();
-            if !waiting.contains(&task) {
-                waiting.push(task);
-            }
+            self.notify_current();
             Poll::Pending
         })
         .await;
+    }
+
+    /// Wakes the current task at the next change.
+    pub(crate) fn notify_current(&self) {
+        let task = self.0.sim.current();
+        let mut waiting = self.0.waiting.borrow_mut();
+        if !waiting.contains(&task) {
+            waiting.push(task);
+        }
     }
 }
 

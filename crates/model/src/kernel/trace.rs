@@ -29,11 +29,17 @@ impl Sim {
         self.trace().recording.set(true);
     }
 
+    /// Returns whether spans are recorded.
+    #[inline]
+    pub(crate) fn records(&self) -> bool {
+        self.trace().recording.get()
+    }
+
     /// Records that `stage` took from `start` to `end`, which may lie in the future.
+    #[inline]
     pub fn span(&self, stage: &'static str, place: usize, start: Time, end: Time) {
-        let trace = self.trace();
-        if trace.recording.get() {
-            trace.spans.borrow_mut().push(Span {
+        if self.records() {
+            self.trace().spans.borrow_mut().push(Span {
                 start,
                 end,
                 stage,

@@ -116,7 +116,8 @@ impl Rank {
                 self.deliver(to, whole, arrive).await;
             }
             Some(completions) => {
-                self.deliver_and_tell(to, whole, arrive, completions).await;
+                self.deliver_and_tell(to, whole, arrive, Some(completions))
+                    .await;
             }
         }
     }

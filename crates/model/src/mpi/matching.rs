@@ -45,6 +45,8 @@ pub(super) struct Inbox {
     unexpected: RefCell<VecDeque<QueuedMessage>>,
     /// Posted receives, oldest first.
     posted: RefCell<VecDeque<(Wanted, Mailbox<QueuedMessage>)>>,
+    /// Mailboxes of earlier receives, for reuse.
+    spare: RefCell<Vec<Mailbox<QueuedMessage>>>,
 }
 
 impl Inbox {
@@ -60,10 +62,13 @@ impl Inbox {
 
     /// Waits for the message of a receive that is posted now and has found none.
     pub async fn wait(&self, sim: &Sim, wanted: Wanted) -> QueuedMessage {
-        let receive = Mailbox::new(sim);
+        let spare = self.spare.borrow_mut().pop();
+        let receive = spare.unwrap_or_else(|| Mailbox::new(sim));
         let posted = (wanted, receive.clone());
         self.posted.borrow_mut().push_back(posted);
-        receive.receive().await
+        let message = receive.receive().await;
+        self.spare.borrow_mut().push(receive);
+        message
     }
 
     /// Takes the first available message that matches.

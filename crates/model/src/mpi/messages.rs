@@ -1,14 +1,15 @@
 //! Point-to-point messages.
 
-use super::cause::{Cause, Posted};
+use super::cause::Cause;
 use super::envelope::{Agreement, Envelope};
 use super::matching::{Origin, Wanted};
 use super::world::Rank;
-use crate::adapter::{Kind, Placement, Request};
+use crate::adapter::{Action, Kind, Pair, Placement, Request};
 use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox, Time};
 use crate::profile::{Channel, Rendezvous};
 use crate::stage;
+use std::rc::Rc;
 
 /// Tag of messages that are distinguished by order alone.
 pub(super) const PLAIN: u32 = 0;
@@ -45,29 +46,17 @@ impl Rank {
         bytes: u64,
         placed: impl FnOnce(Cause) + 'static,
     ) {
-        let (request, posted) = self.request(to, bytes, placed);
-        self.hand_over(to, request, &posted).await;
+        self.deliver_and_tell(to, bytes, placed, None).await;
     }
 
-    /// Like [`Rank::deliver`], and sends to `completed` when the request has completed.
+    /// Like [`Rank::deliver`], and sends to `completed`, if given, when the request has completed.
     pub(super) async fn deliver_and_tell(
         &self,
         to: usize,
         bytes: u64,
         placed: impl FnOnce(Cause) + 'static,
-        completed: &Mailbox<Cause>,
+        completed: Option<&Mailbox<Cause>>,
     ) {
-        let (mut request, posted) = self.request(to, bytes, placed);
-        request.completed = Some(self.told(&posted, completed));
-        self.hand_over(to, request, &posted).await;
-    }
-
-    fn request(
-        &self,
-        to: usize,
-        bytes: u64,
-        placed: impl FnOnce(Cause) + 'static,
-    ) -> (Request, Posted) {
         let mpi = &self.world.mpi;
         let placement = match mpi.inline.is_some_and(|most| bytes <= most.0) {
             true => Placement::Inline,
@@ -77,22 +66,37 @@ impl Rank {
             Channel::Write => Kind::Write,
             Channel::Send | Channel::Socket => Kind::Send,
         };
-        let mut request = Request::new(kind, bytes, placement);
-        let (posted, rank) = (Posted::default(), self.number);
-        let (sent, world) = (posted.clone(), self.world.clone());
+        let (rank, world) = (self.number, self.world.clone());
         let emptied = world.relations[rank].accounts.settle(to);
-        request.placed = Some(Box::new(move || {
-            let cause = sent.cause(rank);
-            world.credits_back(to, rank, emptied, cause);
-            placed(cause);
+        let pair = world.pair(rank, to, 0);
+        let mut request = [Request::new(kind, bytes, placement)];
+        let doorbell = self.process.write_doorbell(&pair, &request).await;
+        let sent = self.cause();
+        request[0].placed = Some(Box::new(move || {
+            world.credits_back(to, rank, emptied, sent);
+            placed(sent);
         }));
-        (request, posted)
+        request[0].completed = completed.map(|to| Rank::told(sent, to));
+        self.process.ring(&pair, doorbell, request);
     }
 
-    async fn hand_over(&self, to: usize, request: Request, posted: &Posted) {
-        let pair = self.world.pair(self.number, to, 0);
-        self.process.post(&pair, vec![request]).await;
-        posted.set(self.process.now());
+    /// Posts a request, and sends to `completed` when it has completed.
+    pub(super) async fn post_and_tell(
+        &self,
+        pair: &Rc<Pair>,
+        request: Request,
+        completed: &Mailbox<Cause>,
+    ) {
+        let mut request = [request];
+        let doorbell = self.process.write_doorbell(pair, &request).await;
+        request[0].completed = Some(Rank::told(self.cause(), completed));
+        self.process.ring(pair, doorbell, request);
+    }
+
+    /// Returns a callback that reports an effect of a posted request to `to`.
+    pub(super) fn told(sent: Cause, to: &Mailbox<Cause>) -> Action {
+        let to = to.clone();
+        Box::new(move || to.send(sent))
     }
 
     /// Detects a message sent by `deliver`. A rank whose processor was idle has waited for it.

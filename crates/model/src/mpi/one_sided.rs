@@ -1,6 +1,6 @@
 //! One-sided access to another rank's memory.
 
-use super::cause::{Cause, Posted};
+use super::cause::Cause;
 use super::world::Rank;
 use crate::adapter::{Kind, Placement, Request};
 use crate::cluster::CacheState;
@@ -48,12 +48,9 @@ impl Rank {
             return Box::pin(self.ask(peer, out, back)).await;
         }
         let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
-        let mut request = Request::new(kind, bytes, Placement::Reference);
-        let posted = Posted::default();
-        request.completed = Some(self.told(&posted, &completions));
         let pair = self.world.pair(self.number, peer, 0);
-        self.process.post(&pair, vec![request]).await;
-        posted.set(self.process.now());
+        let request = Request::new(kind, bytes, Placement::Reference);
+        self.post_and_tell(&pair, request, &completions).await;
         self.wait_for(&completions).await;
         self.process.take_completion().await;
     }

@@ -83,8 +83,13 @@ impl Rank {
                 own.copy(stage::COPY_OUT, piece).await;
                 let there = piece_there.clone();
                 let header = own.world.mpi.header.0;
-                own.deliver_and_tell(to, piece + header, move |sent| there.send(sent), &left)
-                    .await;
+                own.deliver_and_tell(
+                    to,
+                    piece + header,
+                    move |sent| there.send(sent),
+                    Some(&left),
+                )
+                .await;
                 under_way += 1;
             }
             for _ in 0..under_way {

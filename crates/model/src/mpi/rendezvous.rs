@@ -1,6 +1,6 @@
 //! Zero-copy messages: both sides agree first, then one of them moves the data.
 
-use super::cause::{Cause, Posted};
+use super::cause::Cause;
 use super::envelope::Agreement;
 use super::world::Rank;
 use crate::adapter::{Kind, Placement, Request};
@@ -58,12 +58,6 @@ impl Rank {
         }
     }
 
-    /// Returns a callback that reports an effect of a posted request to `to`.
-    pub(super) fn told(&self, posted: &Posted, to: &Mailbox<Cause>) -> Box<dyn FnOnce()> {
-        let (posted, to, rank) = (posted.clone(), to.clone(), self.number);
-        Box::new(move || to.send(posted.cause(rank)))
-    }
-
     /// Returns the number of ports that share a message's data.
     pub(super) fn ports_for(&self, bytes: u64) -> u64 {
         match bytes >= self.world.mpi.stripe.0 {
@@ -81,14 +75,16 @@ impl Rank {
         completions: &Mailbox<Cause>,
         done: &Mailbox<Cause>,
     ) {
-        let mut request = Request::new(Kind::Write, bytes, Placement::Reference);
-        let posted = Posted::default();
-        request.completed = Some(self.told(&posted, completions));
-        let mut end = Request::new(Kind::Write, self.world.mpi.header.0, Placement::Inline);
-        end.placed = Some(self.told(&posted, done));
+        let mut requests = [
+            Request::new(Kind::Write, bytes, Placement::Reference),
+            Request::new(Kind::Write, self.world.mpi.header.0, Placement::Inline),
+        ];
         let pair = self.world.pair(self.number, to, port as usize);
-        self.process.post(&pair, vec![request, end]).await;
-        posted.set(self.process.now());
+        let doorbell = self.process.write_doorbell(&pair, &requests).await;
+        let sent = self.cause();
+        requests[0].completed = Some(Rank::told(sent, completions));
+        requests[1].placed = Some(Rank::told(sent, done));
+        self.process.ring(&pair, doorbell, requests);
     }
 
     /// Writes all data, over the ports that share the message.
@@ -111,12 +107,9 @@ impl Rank {
         let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
         for port in 0..ports {
             let share = bytes / ports + u64::from(port < bytes % ports);
-            let mut request = Request::new(Kind::Read, share, Placement::Reference);
-            let posted = Posted::default();
-            request.completed = Some(self.told(&posted, &completions));
             let pair = self.world.pair(self.number, from, port as usize);
-            self.process.post(&pair, vec![request]).await;
-            posted.set(self.process.now());
+            let request = Request::new(Kind::Read, share, Placement::Reference);
+            self.post_and_tell(&pair, request, &completions).await;
         }
         for _ in 0..ports {
             self.wait_for(&completions).await;
