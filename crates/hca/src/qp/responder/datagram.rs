@@ -123,7 +123,7 @@ impl Process {
         self.take_datagram(&queue_pair, received.port, &arrived, section, |_, _| ());
     }
 
-    /// Delivers a datagram to a queue pair; `refused` is told of one whose receive cannot be used.
+    /// Delivers a datagram to a queue pair; calls `refused` if its receive cannot be used.
     fn take_datagram<'a>(
         &self,
         queue_pair: &Qp,
