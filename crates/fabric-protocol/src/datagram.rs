@@ -1,5 +1,5 @@
-//! Management datagrams of queue pairs other than 0 and 1: programs that send their own to queue pair
-//! 1 of a port, and receive the answers.
+//! Management datagrams of queue pairs other than 0 and 1: programs that send their own to queue
+//! pair 1 of a port, and receive the answers.
 
 /// Bytes of a management datagram.
 pub const DATA: usize = 256;

@@ -9,10 +9,12 @@ use crate::attribute::{sm_info, switch_info};
 use crate::fabric::{End, Fabric, Kind, UNICAST_LIDS};
 use crate::mad::{Mad, class, method, status};
 use crate::multicast;
-use crate::notice::{Event, Notice};
 use crate::partitions::{self, Partition};
 use crate::route::Packet;
-use crate::sa::Administration;
+use crate::sa::{Administration, Event, Notice};
+
+/// Reports that wait at the same time, of all events of a change; further ones are lost.
+const MOST_REPORTS: usize = 1 << 17;
 
 /// The subnet manager, with subnet administration.
 #[derive(Debug, Clone)]
@@ -131,7 +133,8 @@ impl Manager {
     fn report(&mut self, fabric: &Fabric, notice: &Notice) {
         let from = fabric.port(self.at).map_or(0, |port| port.lid());
         let reports = self.administration.reports(fabric, notice, from);
-        self.reports.extend(reports);
+        let room = MOST_REPORTS.saturating_sub(self.reports.len());
+        self.reports.extend(reports.into_iter().take(room));
     }
 
     /// Returns the reports that are to be sent from the manager's port.

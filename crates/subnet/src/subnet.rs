@@ -75,7 +75,7 @@ impl Subnet {
         deliveries
     }
 
-    /// Sends what follows a change of a link.
+    /// Sends the traps and reports of a changed link.
     fn settle(&mut self, deliveries: &mut Vec<Delivery>) {
         self.send_traps(deliveries);
         self.sweep_without_switches();

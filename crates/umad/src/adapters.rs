@@ -96,8 +96,7 @@ impl Adapters {
     }
 
     /// Returns the packet of a message with a datagram, and the port that it leaves by; `None` if
-    /// it is no such message, or the adapter may not send it: what a port receives at queue pair 0
-    /// comes from its own.
+    /// it is no such message, or is not from a program's queue pair to queue pair 1.
     pub fn sent(&self, id: FileId, message: &[u8], fabric: &Fabric) -> Option<(End, Packet)> {
         let datagram = Datagram::of(message)?;
         let adapter = self.all.get(&id)?;

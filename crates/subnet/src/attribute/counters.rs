@@ -140,8 +140,8 @@ pub const EXTENDED_FIELDS: [(Counter, u32, u16); COUNTERS] = [
     (Counter::TransmitWait, 28, 168),
 ];
 
-/// The causes of errors that ports count: the attribute that has it, the counter of the errors, bit of
-/// [`SELECT`], and first byte. All have 16 bits. The other causes do not occur.
+/// The causes of errors that ports count: the attribute that has it, the counter of the errors, bit
+/// of [`SELECT`], and first byte. All have 16 bits. The other causes do not occur.
 pub const DETAILS: [(u16, Counter, u32, u16); 3] = [
     (ERROR_DETAILS, Counter::ReceiveErrors, 0, 4),
     (ERROR_DETAILS, Counter::SwitchRelayErrors, 3, 10),

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::Records;
+use super::event::Event;
 use super::record::{Component, at, bit, matches};
 use crate::attribute::port_info;
 use crate::fabric::{FIRST_MULTICAST, Fabric};
 use crate::field::Field;
 use crate::mad::{Mad, sa_status};
 use crate::multicast::Member;
-use crate::notice::Event;
 use crate::partitions::{Broadcast, DEFAULT, FULL as FULL_MEMBER, Partition};
 
 /// Number of the attribute.

@@ -2,11 +2,12 @@
 //! with OpenSM, a report goes to the queue pair that the subscription came from.
 
 use super::Records;
+use super::event::{ISSUER_GUID, Notice};
 use super::record::{Component, at, matches};
 use crate::fabric::{End, Fabric, UNICAST_LIDS};
 use crate::field::Field;
 use crate::mad::{Mad, method, sa_status};
-use crate::notice::{GENERIC, ISSUER, ISSUER_GUID, Notice, PRODUCER, TRAP, TYPE};
+use crate::notice::{GENERIC, ISSUER, PRODUCER, TRAP, TYPE};
 use crate::partitions::DEFAULT;
 use crate::route::Packet;
 
@@ -206,7 +207,7 @@ impl Subscription {
 /// End of the range of LIDs in InformInfo.
 const LAST_LID_END: usize = 20;
 
-/// Returns whether a port reaches the sources that it asks about: all ports, a GID, or a range of
+/// Returns whether a port reaches the sources of a subscription: all ports, a GID, or a range of
 /// LIDs (13.4.8.3, o13-14.1.1).
 fn reaches_sources(fabric: &Fabric, from: End, info: &[u8]) -> bool {
     if info[GID] != [0; 16] {
@@ -230,7 +231,7 @@ fn reaches_sources(fabric: &Fabric, from: End, info: &[u8]) -> bool {
 }
 
 /// Returns whether two ports are members of a partition in which they reach each other.
-pub(crate) fn shares_partition(fabric: &Fabric, one: End, other: End) -> bool {
+pub(super) fn shares_partition(fabric: &Fabric, one: End, other: End) -> bool {
     let (Some(from), Some(to)) = (fabric.port(one), fabric.port(other)) else {
         return false;
     };
@@ -270,7 +271,7 @@ mod tests {
         mad.set_attribute(attribute, 0);
         mad.bytes_mut()[SA_DATA..][..record.len()].copy_from_slice(record);
         if attribute == 0x38 {
-            // Addresses, join state, and what a new group needs.
+            // Addresses, join state, and the components of a new group.
             let mask: u64 = 0b11 | 1 << 16 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
             mad.bytes_mut()[48..56].copy_from_slice(&mask.to_be_bytes());
         }
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_gets_what_it_asked_for() {
+    fn a_subscriber_gets_the_events_of_its_subscription() {
         let mut subnet = managed("");
         // A trap, a type, a producer, an issuer.
         let mut of_type = info(ADD, 0xffff);

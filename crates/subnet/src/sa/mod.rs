@@ -1,5 +1,6 @@
 //! Subnet administration (15.2): answers queries about the subnet, from its state.
 
+mod event;
 mod groups;
 mod inform;
 mod path;
@@ -12,11 +13,10 @@ use crate::attribute::number::CLASS_PORT_INFO;
 use crate::fabric::Fabric;
 use crate::mad::{Mad, SA_DATA, SIZE, method, sa_status, status};
 use crate::multicast::Member;
-use crate::notice::{Event, Notice};
 use crate::partitions::Partition;
 use crate::route::Packet;
 
-pub(crate) use inform::shares_partition;
+pub(crate) use event::{Event, Notice};
 pub(crate) use path::rate_code;
 
 use groups::Groups;
