@@ -6,7 +6,6 @@ import json
 import random
 import re
 
-from harness.build_tree import VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
