@@ -13,7 +13,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import Tool
 
-from . import exporter, faults, groups, models, partitions, verbs
+from . import exporter, faults, groups, managers, models, partitions, programs, verbs
 from .fabric import SECONDS, lacks, up
 
 TITLE = "management tools on a fabric"
@@ -44,6 +44,8 @@ def cases() -> list[Case]:
         *faults.cases(),
         *models.cases(),
         *partitions.cases(),
+        *programs.cases(),
+        *managers.cases(),
         Case("generated shapes", "", shapes),
     ]
 
@@ -80,11 +82,42 @@ TOOLS: dict[str, dict[str, int]] = {
     "saquery -s": {r"EndPortLid\.+1$": 1},
     "saquery LR": {r"LinkRecord dump": 4},
     "saquery PIR": {r"PortInfoRecord dump": 11},
+    "ibnodes": {r"^Ca\t: ": 2, r"^Switch\t: ": 1},
+    "ibrouters": {},
+    "ibidsverify": {},
+    "ibportstate 1 2 query": {r"LinkState:\.+Active": 2, r"PhysLinkState:\.+LinkUp": 2},
+    "smpdump -D 0,1 0x11": {r"^0101 0208 0002 0000 0000 0100": 1},
+    "ibsysstat 3": {r"sysstat ping succeeded": 1},
+    '"$VERBENA" fabric exec --node host2 ibsysstat -S & until ibsysstat 3 cpu | grep "^cpu 0: "; do sleep 0.1; done; '
+    'kill $!': {r"^cpu 0: ": 1},
+    "dump_lfts": {r"^0x0003 002 : .*host2": 1, r"^3 valid lids dumped": 1},
+    "dump_mfts": {r"^0 valid mlids dumped": 1},
+    "dump_fts": {r"^0x0002 001 : .*host1": 1, r"^3 valid lids dumped": 1},
+    "ibnetdiscover --cache cache > dump; dump_lfts > lfts; check_lft_balance -l lfts -i cache -v": {},
+    "ibnetdiscover --cache cache > dump; ibcacheedit --switchguid " + SWITCH + ":0x9 cache new; ibnetdiscover --load-cache new": {r"S-0000000000000009": 3},
+    # Its cache is in a directory that root alone may write to.
+    f"ibfindnodesusing -R {SWITCH} 2 2>&1 || true": {r"==>>  " + OTHER + r" 1 \(host2|cannot create|Failed to open": 1},
+    "perfquery -E 2 1": {r"PortLocalPhysicalErrors:\.+0": 1},
+    "perfquery -D 1 1": {r"PortInactiveDiscards:\.+0": 1},
 }
 
 
+# Congestion control and a vendor's registers, which no node of a fabric has: these programs end with an error.
+REFUSED = {"ibccquery CongestionInfo 2": "congestion info query failed", "ibccconfig CongestionKeyInfo 2 0 0 0 0 0": "failed",
+           "vendstat -N 2": "classportinfo query"}
+# Programs that other cases run.
+ELSEWHERE = {"ibping"}
+
+
 def tools(place: Place) -> Outcome:
-    """Debian's tools print the fabric as it is."""
+    """Every program of Debian's infiniband-diags prints the fabric as it is."""
+    covered = {word for words in (*TOOLS, *REFUSED) for word in words.replace(";", " ").split()} | ELSEWHERE
+    if missing := programs.programs("infiniband-diags") - covered:
+        return failed(f"programs without a test: {sorted(missing)}")
+    for words, text in REFUSED.items():
+        ended = up(place, words)
+        if ended.succeeded or text not in ended.output:
+            return failed(f"{words} does not fail as on hardware without that class", ended.evidence())
     for words, wanted in TOOLS.items():
         if failure := lacks(up(place, words), wanted):
             return failure

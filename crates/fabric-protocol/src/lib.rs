@@ -7,13 +7,15 @@
 //!   management.rs`).
 //! - Adapters: the hello comes with a file of [`traffic`]. Each message to the program is a
 //!   [`NodeState`], which the program acknowledges with its version; the next one follows only
-//!   then.
+//!   then. [`Datagram`]s go both ways.
 //! - A message with a descriptor is a [`Call`], which is answered over that descriptor.
 
+pub mod datagram;
 pub mod rate;
 mod state;
 pub mod traffic;
 
+pub use datagram::Datagram;
 pub use state::{NodeState, P_KEYS, PortState};
 
 /// First word of each message but writes.
@@ -261,7 +263,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = (Hello::of(&bytes), Call::of(&bytes), NodeState::of(&bytes));
-            let _ = FaultMessage::of(&bytes);
+            let _ = (FaultMessage::of(&bytes), Datagram::of(&bytes));
         }
     }
 }

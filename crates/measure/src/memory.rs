@@ -7,13 +7,18 @@ use std::path::Path;
 /// memory: the allocator keeps freed memory, and the next allocations from it would appear to cost
 /// nothing.
 pub fn resident() -> Option<u64> {
+    release();
+    bytes("/proc/self/status", "VmRSS:")
+}
+
+/// Gives freed memory back to the host, which the allocator would keep.
+pub fn release() {
     // malloc_trim(3) is specific to glibc; other allocators keep nothing that it could release.
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no preconditions and releases only pages that hold no allocation.
     unsafe {
         libc::malloc_trim(0)
     };
-    bytes("/proc/self/status", "VmRSS:")
 }
 
 /// Returns the memory that new allocations may use, in bytes: that of the host (proc_meminfo(5),

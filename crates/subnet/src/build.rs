@@ -132,7 +132,8 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
                 Some(_) => &node.description,
                 None => node.name(),
             }),
-            ports: Vec::new(),
+            // Most nodes have one.
+            ports: Vec::with_capacity(count as usize + usize::from(kind == Kind::Switch)),
             forwarding: (kind == Kind::Switch).then(|| forwarding(node.hardware.is_enhanced)),
         };
         let mut own = HashSet::from([made.guid]);

@@ -1,7 +1,8 @@
 //! The counters of a port.
 
 use crate::attribute::counters::{
-    COUNTERS, Counter, EXTENDED_FIELDS, EXTENDED_SELECT_2, NARROW, NARROW_FIELDS, SELECT, SELECT_2,
+    COUNTERS, Counter, DETAILS, EXTENDED_FIELDS, EXTENDED_SELECT_2, NARROW, NARROW_FIELDS, SELECT,
+    SELECT_2,
 };
 use crate::field::Field;
 
@@ -14,13 +15,15 @@ pub struct Load {
     pub words: u64,
 }
 
-/// The counters of a port: 64-bit counts, and those that PortCounters shows since they were
-/// cleared, which is independent of the clearing of the 64-bit counts.
+/// The counters of a port: 64-bit counts, and those that PortCounters and the attributes of causes
+/// show since they were cleared, which is independent of the clearing of the 64-bit counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
     counts: [u64; COUNTERS],
     /// Added to the counts, modulo 2^64, for the values of PortCounters.
     narrow: [u64; NARROW],
+    /// Added to the counts for the values of [`DETAILS`].
+    details: [u64; DETAILS.len()],
 }
 
 impl Default for Counters {
@@ -28,6 +31,7 @@ impl Default for Counters {
         Counters {
             counts: [0; COUNTERS],
             narrow: [0; NARROW],
+            details: [0; DETAILS.len()],
         }
     }
 }
@@ -79,6 +83,27 @@ impl Counters {
         }
     }
 
+    /// Adds the values to those of an attribute of causes. They stick at their maximum.
+    pub fn add_to_details(&self, attribute: u16, block: &mut [u8]) {
+        for ((of, counter, _, byte), offset) in DETAILS.into_iter().zip(self.details) {
+            if of == attribute {
+                let field = Field::at_byte(byte, 16);
+                let count = self.get(counter).wrapping_add(offset);
+                let value = field.get(block).saturating_add(count);
+                field.set(block, value.min(field.most()));
+            }
+        }
+    }
+
+    /// Clears the counters that an attribute of causes selects.
+    pub fn clear_details(&mut self, attribute: u16, block: &[u8]) {
+        for ((of, counter, bit, _), offset) in DETAILS.into_iter().zip(&mut self.details) {
+            if of == attribute && SELECT.get(block) >> bit & 1 != 0 {
+                *offset = self.counts[counter as usize].wrapping_neg();
+            }
+        }
+    }
+
     /// Clears the counters that a PortCounters attribute selects.
     pub fn clear_narrow(&mut self, block: &[u8]) {
         let selected = SELECT.get(block) | (SELECT_2.get(block) & 1) << 16;
@@ -98,6 +123,11 @@ impl Counters {
             if let Some(narrow) = self.narrow.get_mut(at) {
                 *narrow = narrow.wrapping_add(self.counts[at]);
             }
+            for ((_, of, _, _), offset) in DETAILS.into_iter().zip(&mut self.details) {
+                if of == counter {
+                    *offset = offset.wrapping_add(self.counts[at]);
+                }
+            }
             self.counts[at] = 0;
         }
     }
@@ -106,6 +136,7 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attribute::counters::ERROR_DETAILS;
 
     fn narrow(counters: &Counters) -> [u8; 64] {
         let mut block = [0; 64];
@@ -123,6 +154,29 @@ mod tests {
         let data = NARROW_FIELDS[Counter::TransmitData as usize];
         assert_eq!(data.get(&block), u64::from(u32::MAX));
         assert_eq!(counters.get(Counter::LinkDowned), 300);
+    }
+
+    #[test]
+    fn causes_follow_their_errors_and_are_cleared_by_themselves() {
+        let mut counters = Counters::default();
+        counters.add(Counter::ReceiveErrors, 70_000);
+        counters.add(Counter::SwitchRelayErrors, 3);
+        let values = |counters: &Counters| {
+            let mut block = [0; 64];
+            counters.add_to_details(ERROR_DETAILS, &mut block);
+            (block[4..6].to_vec(), block[10..12].to_vec())
+        };
+        assert_eq!(values(&counters), (vec![255, 255], vec![0, 3]));
+        let mut select = [0; 64];
+        SELECT.set(&mut select, 1);
+        counters.clear_details(ERROR_DETAILS, &select);
+        assert_eq!(values(&counters), (vec![0, 0], vec![0, 3]));
+        assert_eq!(counters.get(Counter::ReceiveErrors), 70_000);
+        counters.add(Counter::ReceiveErrors, 2);
+        // Clearing the 64-bit counts leaves them.
+        EXTENDED_SELECT_2.set(&mut select, u64::from(u32::MAX));
+        counters.clear_extended(&select);
+        assert_eq!(values(&counters), (vec![0, 2], vec![0, 3]));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::attribute::port_info::{self, physical, state};
+use crate::attribute::port_info::{self, capability, physical, state};
 use crate::attribute::switch_info;
 use crate::counters::Counters;
+use crate::notice;
 use crate::partitions;
 
 /// Size of a node's description in bytes.
@@ -277,7 +278,7 @@ pub struct Fabric {
     /// Changes with every state that routes, addresses or partitions depend on.
     pub version: u64,
     /// Traps that agents want to send, by the port that sends them.
-    pub(crate) traps: Vec<(End, [u8; 64])>,
+    pub(crate) traps: Vec<(End, [u8; notice::SIZE])>,
     /// Nodes by the GUIDs of node and ports.
     pub(crate) by_guid: HashMap<u64, End>,
 }
@@ -296,6 +297,31 @@ impl Fabric {
     /// Returns the port that a GUID names: of a port, or the first of a node.
     pub fn end_of_guid(&self, guid: u64) -> Option<End> {
         self.by_guid.get(&guid).copied()
+    }
+
+    /// Returns the port that has a LID.
+    pub(crate) fn end_of_lid(&self, lid: u16) -> Option<End> {
+        let has_lid = |end: &End| {
+            self.is_addressed(*end) && self.port(*end).is_some_and(|port| port.has_lid(lid))
+        };
+        self.ends().find(has_lid)
+    }
+
+    /// Returns whether a port has addresses of its own, unlike the external ones of a switch.
+    pub(crate) fn is_addressed(&self, end: End) -> bool {
+        let node = self.nodes.get(end.node as usize);
+        node.is_some_and(|node| node.addressed(end.port) == end.port)
+    }
+
+    /// Returns the GID of a port; zeros if there is no such port.
+    pub(crate) fn gid(&self, end: End) -> [u8; 16] {
+        let mut gid = [0; 16];
+        if let Some(port) = self.port(end) {
+            let prefix = port_info::GID_PREFIX.get(&port.info);
+            gid[..8].copy_from_slice(&prefix.to_be_bytes());
+            gid[8..].copy_from_slice(&port.guid.to_be_bytes());
+        }
+        gid
     }
 
     /// Returns all ports.
@@ -385,6 +411,31 @@ impl Fabric {
         }
     }
 
+    /// Marks a port as that of a subnet manager or not, with trap 144 if that changes it.
+    pub fn mark_manager(&mut self, end: End, is_manager: bool) {
+        let kind = self.nodes.get(end.node as usize).map(|node| node.kind);
+        let (Some(port), Some(kind)) = (self.port_mut(end), kind) else {
+            return;
+        };
+        let before = port_info::CAPABILITIES.get(&port.info);
+        let now = match is_manager {
+            true => before | capability::IS_SM,
+            false => before & !capability::IS_SM,
+        };
+        if now == before {
+            return;
+        }
+        port_info::CAPABILITIES.set(&mut port.info, now);
+        let lid = port.lid();
+        let second = port_info::CAPABILITIES_2.get(&port.info) as u16;
+        let mut notice = notice::generic(notice::INFORMATION, 144, lid, kind);
+        notice[12..14].copy_from_slice(&lid.to_be_bytes());
+        notice[16..20].copy_from_slice(&(now as u32).to_be_bytes());
+        notice[22..24].copy_from_slice(&second.to_be_bytes());
+        self.traps.push((end, notice));
+        self.version += 1;
+    }
+
     /// Records in a switch that the state of a port changed, and sends trap 128.
     pub(crate) fn state_changed(&mut self, node: u32) {
         let Some(switch) = self.nodes.get_mut(node as usize) else {
@@ -396,7 +447,7 @@ impl Fabric {
         switch_info::PORT_STATE_CHANGE.set(&mut forwarding.info, 1);
         let own = End { node, port: 0 };
         let lid = self.port(own).map_or(0, Port::lid);
-        let mut notice = crate::notice::generic(crate::notice::URGENT, 128, lid, Kind::Switch);
+        let mut notice = notice::generic(notice::URGENT, 128, lid, Kind::Switch);
         notice[10..12].copy_from_slice(&lid.to_be_bytes());
         self.traps.push((own, notice));
     }

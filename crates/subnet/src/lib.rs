@@ -14,6 +14,8 @@ mod agent;
 pub mod attribute;
 mod build;
 mod counters;
+#[cfg(test)]
+mod deaths;
 mod fabric;
 mod fault;
 mod field;

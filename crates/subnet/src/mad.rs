@@ -33,6 +33,8 @@ pub mod method {
     pub const SET: u8 = 0x02;
     /// Reports an event.
     pub const TRAP: u8 = 0x05;
+    /// Reports an event to a subscriber.
+    pub const REPORT: u8 = 0x06;
     /// Confirms a trap.
     pub const TRAP_REPRESS: u8 = 0x07;
     /// Reads all records that match.

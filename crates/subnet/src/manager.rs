@@ -2,7 +2,7 @@
 //! changes the state directly instead of by datagrams, so that a fabric is up at once. It routes by
 //! shortest paths, which are free of loops, but not of deadlocks on every topology.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use crate::attribute::port_info::{self, capability, state};
 use crate::attribute::{sm_info, switch_info};
@@ -11,7 +11,10 @@ use crate::mad::{Mad, class, method, status};
 use crate::multicast;
 use crate::partitions::{self, Partition};
 use crate::route::Packet;
-use crate::sa::Administration;
+use crate::sa::{Administration, Event, Notice};
+
+/// Reports that wait at the same time, of all events of a change; further ones are lost.
+const MOST_REPORTS: usize = 1 << 17;
 
 /// The subnet manager, with subnet administration.
 #[derive(Debug, Clone)]
@@ -23,6 +26,10 @@ pub struct Manager {
     administration: Administration,
     /// Partitions; without any, the keys of ports stay as they are.
     partitions: Vec<Partition>,
+    /// The ports that the last sweep reached, by their GUIDs.
+    in_service: BTreeMap<u64, End>,
+    /// Reports that are to be sent.
+    reports: Vec<Packet>,
 }
 
 impl Manager {
@@ -38,6 +45,8 @@ impl Manager {
             activity: 0,
             administration: Administration::new(&partitions),
             partitions,
+            in_service: BTreeMap::new(),
+            reports: Vec::new(),
         };
         manager.sweep(fabric);
         manager
@@ -82,10 +91,55 @@ impl Manager {
             partitions::set(&self.partitions, fabric, self.at, &ends);
         }
         forward(fabric, &nodes);
+        self.compare_ports(fabric, &nodes);
         let nodes = nodes.into_iter().collect();
         for lid in self.administration.groups() {
             self.set_group(fabric, &nodes, lid);
         }
+    }
+
+    /// Reports the ports that came into service, or went out of it, since the last sweep.
+    fn compare_ports(&mut self, fabric: &Fabric, nodes: &[u32]) {
+        let mut now = BTreeMap::new();
+        for &node in nodes {
+            let ends = addressed(fabric, node).into_iter();
+            for end in ends.map(|port| End { node, port }) {
+                let guid = fabric.port(end).map_or(0, |port| port.guid);
+                now.insert(guid, end);
+            }
+        }
+        let before = std::mem::take(&mut self.in_service);
+        let missing = |from: &BTreeMap<u64, End>, other: &BTreeMap<u64, End>| {
+            let lost = from.iter().filter(|(guid, _)| !other.contains_key(guid));
+            lost.map(|(guid, end)| (*guid, *end)).collect::<Vec<_>>()
+        };
+        for (guid, end) in missing(&before, &now) {
+            self.administration.end_subscriptions(guid);
+            self.report(
+                fabric,
+                &Notice::of_event(fabric, self.at, Event::OutOfService(end)),
+            );
+        }
+        for (_, end) in missing(&now, &before) {
+            self.report(
+                fabric,
+                &Notice::of_event(fabric, self.at, Event::InService(end)),
+            );
+        }
+        self.in_service = now;
+    }
+
+    /// Prepares the reports of a notice for its subscribers.
+    fn report(&mut self, fabric: &Fabric, notice: &Notice) {
+        let from = fabric.port(self.at).map_or(0, |port| port.lid());
+        let reports = self.administration.reports(fabric, notice, from);
+        let room = MOST_REPORTS.saturating_sub(self.reports.len());
+        self.reports.extend(reports.into_iter().take(room));
+    }
+
+    /// Returns the reports that are to be sent from the manager's port.
+    pub(crate) fn take_reports(&mut self) -> Vec<Packet> {
+        std::mem::take(&mut self.reports)
     }
 
     /// Sets the multicast tables for a group.
@@ -108,11 +162,17 @@ impl Manager {
                 let nodes = connected(fabric, self.at).into_iter().collect();
                 self.set_group(fabric, &nodes, lid);
             }
+            for event in self.administration.take_events() {
+                self.report(fabric, &Notice::of_event(fabric, self.at, event));
+            }
             return Some(answer);
         }
         match mad.method() {
             // A sweep follows each trap.
             method::TRAP => {
+                if let Some(from) = fabric.end_of_lid(packet.slid) {
+                    self.report(fabric, &Notice::of_trap(fabric, from, mad.data()));
+                }
                 let mut answer = mad.response(0);
                 answer.set_method(method::TRAP_REPRESS);
                 Some(answer)

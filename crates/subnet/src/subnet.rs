@@ -40,6 +40,7 @@ impl Subnet {
         let mut deliveries = Vec::new();
         self.pass(from, packet, &mut deliveries);
         self.send_traps(&mut deliveries);
+        self.send_reports(&mut deliveries);
         deliveries
     }
 
@@ -59,9 +60,37 @@ impl Subnet {
     pub fn change_link(&mut self, end: End, physical: u64) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         self.fabric.set_link(end, physical);
-        self.send_traps(&mut deliveries);
-        self.sweep_without_switches();
+        self.settle(&mut deliveries);
         deliveries
+    }
+
+    /// Marks a port as that of a subnet manager or not, and returns the traps and reports that
+    /// programs receive.
+    pub fn mark_manager(&mut self, end: End, is_manager: bool) -> Vec<Delivery> {
+        let mut deliveries = Vec::new();
+        let is_builtin = self.manager.as_ref().is_some_and(|one| one.at == end);
+        self.fabric.mark_manager(end, is_manager || is_builtin);
+        self.send_traps(&mut deliveries);
+        self.send_reports(&mut deliveries);
+        deliveries
+    }
+
+    /// Sends the traps and reports of a changed link.
+    fn settle(&mut self, deliveries: &mut Vec<Delivery>) {
+        self.send_traps(deliveries);
+        self.sweep_without_switches();
+        self.send_reports(deliveries);
+    }
+
+    /// Sends the manager's reports to their subscribers.
+    fn send_reports(&mut self, deliveries: &mut Vec<Delivery>) {
+        let Some(manager) = &mut self.manager else {
+            return;
+        };
+        let (from, reports) = (manager.at, manager.take_reports());
+        for report in reports {
+            self.pass(from, report, deliveries);
+        }
     }
 
     /// Has the manager sweep after a change of a link. Switches send it traps; two adapters that
@@ -84,8 +113,7 @@ impl Subnet {
     pub fn fault(&mut self, end: End, fault: Fault) -> Option<Vec<Delivery>> {
         let mut deliveries = Vec::new();
         let is_done = self.fabric.fault(end, fault);
-        self.send_traps(&mut deliveries);
-        self.sweep_without_switches();
+        self.settle(&mut deliveries);
         is_done.then_some(deliveries)
     }
 
@@ -160,8 +188,8 @@ impl Subnet {
 }
 
 fn is_for_manager(mad: &Mad) -> bool {
-    // Answers are for the program that has asked.
-    if mad.is_response() {
+    // Answers are for the program that has asked, reports for the one that has subscribed.
+    if mad.is_response() || mad.method() == method::REPORT {
         return false;
     }
     match mad.class() {

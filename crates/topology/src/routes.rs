@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::build::Remark;
-use crate::{Error, MOST_BYTES, MOST_NODES};
+use crate::{BYTE_ORDER_MARK, Error, MOST_BYTES, MOST_NODES};
 
 /// The forwarding tables of a fabric's switches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +56,7 @@ pub fn read_routes(content: &[u8]) -> Result<Routes, Error> {
         let text = format!("{} bytes, at most {MOST_BYTES} are read", content.len());
         return Err(Error::TooLarge(text));
     }
+    let content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
     let text = String::from_utf8_lossy(content);
     let mut reader = Reader::default();
     for (number, line) in text.lines().enumerate() {
@@ -324,5 +325,15 @@ LID    : Port : Hops : Optimal
         assert!(error("0x0001 003\n").starts_with("line 1: an entry before"));
         assert!(error(&DUMP_FTS.replace("0x0001 003", "0x0001 port")).starts_with("line 4: "));
         assert!(error(&DUMP_FTS.replace("guid 0x", "guid ")).contains("no GUID"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_carriage_returns_change_nothing() {
+        let marked = ["\u{feff}", DUMP_FTS].concat();
+        let expected = format!("{:?}", read_routes(DUMP_FTS.as_bytes()).unwrap());
+        for text in [marked.clone(), marked.replace('\n', "\r\n")] {
+            let found = read_routes(text.as_bytes()).unwrap();
+            assert_eq!(format!("{found:?}"), expected);
+        }
     }
 }

@@ -6,17 +6,21 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
 
 use verbena_subnet::attribute::port_info;
-use verbena_subnet::{End, Fabric, Kind, Load, Port};
+use verbena_subnet::mad::{Mad, SIZE};
+use verbena_subnet::{Delivery, End, Fabric, Kind, Load, Packet, Port};
 
 use crate::files::FileId;
 use crate::protocol::errno::{EINVAL, ENODEV};
 use crate::protocol::traffic::{ENTRIES, ENTRY, Traffic};
-use crate::protocol::{Destination, NodeState, P_KEYS, PortState};
+use crate::protocol::{Datagram, Destination, NodeState, P_KEYS, PortState};
+use crate::rmpp;
 
 /// Marks numbers of networks: not those of Ethernet interfaces, nor of ports without a fabric.
 const NETWORK: u32 = 0x8000_0000;
 /// Marks the number that reaches members of multicast groups.
 const GROUPS: u32 = 0xc000_0000;
+/// The queue pair of management other than that of subnets.
+const GENERAL_SERVICES: u32 = 1;
 /// Entries that are read at once.
 const CHUNK: usize = 64;
 
@@ -89,6 +93,53 @@ impl Adapters {
         if let Some(mut adapter) = self.all.remove(&id) {
             adapter.charge(fabric);
         }
+    }
+
+    /// Returns the packet of a message with a datagram, and the port that it leaves by; `None` if
+    /// it is no such message, or is not from a program's queue pair to queue pair 1.
+    pub fn sent(&self, id: FileId, message: &[u8], fabric: &Fabric) -> Option<(End, Packet)> {
+        let datagram = Datagram::of(message)?;
+        let adapter = self.all.get(&id)?;
+        let end = End {
+            node: adapter.node,
+            port: datagram.port,
+        };
+        let packet = Packet {
+            mad: Mad::of(&datagram.data)?,
+            slid: fabric.port(end)?.lid(),
+            dlid: datagram.lid,
+            sl: datagram.service_level,
+            source_qp: datagram.queue_pair,
+            qp: datagram.peer,
+            p_key_index: 0,
+        };
+        (packet.qp == GENERAL_SERVICES && packet.source_qp > GENERAL_SERVICES)
+            .then_some((end, packet))
+    }
+
+    /// Returns the messages with a datagram for a queue pair at a port: one for each adapter of the
+    /// node, of which one has the queue pair.
+    pub fn received(&self, delivery: &Delivery) -> Vec<(FileId, Vec<u8>)> {
+        let packet = &delivery.packet;
+        let here = |(id, adapter): (&FileId, &Adapter)| {
+            (adapter.node == delivery.at.node && adapter.sent.is_some()).then_some(*id)
+        };
+        let ids: Vec<FileId> = self.all.iter().filter_map(here).collect();
+        let mut all = Vec::new();
+        for segment in rmpp::segments(&packet.mad) {
+            let mut data = [0; SIZE];
+            data.copy_from_slice(&segment.bytes()[..SIZE]);
+            let message = Datagram {
+                port: delivery.at.port,
+                service_level: packet.sl,
+                lid: packet.slid,
+                queue_pair: packet.qp,
+                peer: packet.source_qp,
+                data,
+            };
+            all.extend(ids.iter().map(|id| (*id, message.bytes().to_vec())));
+        }
+        all
     }
 
     /// Handles the acknowledgement of a message.

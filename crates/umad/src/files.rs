@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use verbena_subnet::attribute::port_info::{self, capability};
 use verbena_subnet::mad::{Mad, SIZE, class, method};
 use verbena_subnet::{Delivery, End, Fault, Packet, Subnet};
 
@@ -49,6 +48,8 @@ pub struct Files {
     pending: Pending,
     high: u32,
     outputs: Vec<Output>,
+    /// Datagrams for queue pairs of adapters.
+    for_adapters: Vec<Delivery>,
 }
 
 impl Files {
@@ -104,21 +105,8 @@ impl Files {
     }
 
     fn mark(&mut self, at: End, is_manager: bool) {
-        let is_builtin = self
-            .subnet
-            .manager
-            .as_ref()
-            .is_some_and(|manager| manager.at == at);
-        if let Some(port) = self.subnet.fabric.port_mut(at) {
-            let others = port_info::CAPABILITIES.get(&port.info) & !capability::IS_SM;
-            let own = if is_manager || is_builtin {
-                capability::IS_SM
-            } else {
-                0
-            };
-            port_info::CAPABILITIES.set(&mut port.info, others | own);
-            self.subnet.fabric.version += 1;
-        }
+        let deliveries = self.subnet.mark_manager(at, is_manager);
+        self.deliver(deliveries);
     }
 
     /// Returns the size of the headers of a file's datagrams.
@@ -204,6 +192,17 @@ impl Files {
         })
     }
 
+    /// Sends a datagram of an adapter's queue pair.
+    pub fn send(&mut self, from: End, packet: Packet) {
+        let deliveries = self.subnet.transmit(from, packet);
+        self.deliver(deliveries);
+    }
+
+    /// Returns the datagrams that queue pairs of adapters are to receive.
+    pub fn take_for_adapters(&mut self) -> Vec<Delivery> {
+        std::mem::take(&mut self.for_adapters)
+    }
+
     /// Executes a write: sends a datagram.
     ///
     /// # Errors
@@ -262,15 +261,11 @@ impl Files {
         Ok(())
     }
 
-    fn send(&mut self, from: End, packet: Packet) {
-        let deliveries = self.subnet.transmit(from, packet);
-        self.deliver(deliveries);
-    }
-
     /// Gives datagrams to the programs that receive them.
     pub fn deliver(&mut self, deliveries: Vec<Delivery>) {
         for Delivery { at, packet } in deliveries {
             match packet.mad.is_response() {
+                _ if packet.qp > 1 => self.for_adapters.push(Delivery { at, packet }),
                 true => self.answer(at, packet),
                 false => self.request(at, packet),
             }

@@ -23,6 +23,8 @@ mod pending;
 mod rmpp;
 mod server;
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod tests;
 pub mod tree;
 

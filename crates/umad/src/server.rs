@@ -253,7 +253,16 @@ impl Server {
         match (connection.purpose, descriptor) {
             (None, file) => self.hello(id, message, file),
             (Some(_), Some(reply)) => self.call(id, message, &reply),
-            (Some(Purpose::Adapter), None) => self.adapters.acknowledged(id, message),
+            (Some(Purpose::Adapter), None) => {
+                match self.adapters.sent(id, message, &self.files.subnet.fabric) {
+                    Some((from, packet)) => {
+                        // It may read counters.
+                        self.adapters.charge(&mut self.files.subnet.fabric);
+                        self.files.send(from, packet);
+                    }
+                    None => self.adapters.acknowledged(id, message),
+                }
+            }
             (Some(Purpose::Fault), None) => self.fault(id, message),
             (Some(Purpose::Datagrams), None) => {
                 if self.files.needs_counts(id, message) {
@@ -368,6 +377,9 @@ impl Server {
     fn flush(&mut self) {
         let mut messages = self.files.take_outputs();
         messages.extend(self.adapters.due(&self.files.subnet.fabric));
+        for delivery in self.files.take_for_adapters() {
+            messages.extend(self.adapters.received(&delivery));
+        }
         for (id, mut message) in messages {
             let header = self.files.header(id);
             let Some(connection) = self.connections.get_mut(&id) else {

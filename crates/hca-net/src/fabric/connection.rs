@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use verbena_fabric_protocol::{Destination, Hello, NodeState, Purpose};
+use verbena_fabric_protocol::{Datagram, Destination, Hello, NodeState, Purpose};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;
 
@@ -17,6 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(2);
 /// Bytes of the longest message: a node has up to 254 ports.
 const LONGEST: usize = 256 << 10;
+/// Datagrams that wait to be taken over; further ones are lost.
+const MOST_DATAGRAMS: usize = 4096;
 /// Pause before another attempt to acknowledge a state.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -28,6 +30,8 @@ pub struct Connection {
     traffic: Arc<TrafficTable>,
     /// A state that was received and is still to be taken over.
     kept: Mutex<Option<NodeState>>,
+    /// Datagrams that were received and are still to be taken over.
+    datagrams: Mutex<Vec<Datagram>>,
     /// The version of a state whose acknowledgement found no space in the socket.
     unacknowledged: Mutex<Option<u64>>,
 }
@@ -64,6 +68,7 @@ impl Connection {
             socket,
             traffic: Arc::new(traffic),
             kept: Mutex::default(),
+            datagrams: Mutex::default(),
             unacknowledged: Mutex::default(),
         };
         let mut buffer = vec![0; LONGEST];
@@ -128,7 +133,11 @@ impl Connection {
         loop {
             match self.socket.receive(&mut buffer) {
                 Ok(received) if received.length > 0 => {
-                    last = Some(self.accept(&buffer[..received.length])?);
+                    let message = &buffer[..received.length];
+                    match Datagram::of(message) {
+                        Some(datagram) => self.add_datagram(datagram),
+                        None => last = Some(self.accept(message)?),
+                    }
                 }
                 Ok(_) => return Err(Errno(libc::ECONNRESET)),
                 Err(Errno::EAGAIN) => return Ok(last),
@@ -136,6 +145,28 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn add_datagram(&self, datagram: Datagram) {
+        let mut all = self.datagrams();
+        if all.len() < MOST_DATAGRAMS {
+            all.push(datagram);
+        }
+    }
+
+    fn datagrams(&self) -> MutexGuard<'_, Vec<Datagram>> {
+        let all = self.datagrams.lock();
+        all.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the datagrams that [`Connection::last`] has received.
+    pub fn take_datagrams(&self) -> Vec<Datagram> {
+        std::mem::take(&mut *self.datagrams())
+    }
+
+    /// Sends a datagram; it is lost if the socket has no space.
+    pub fn send(&self, datagram: &Datagram) {
+        let _ = self.socket.send(&datagram.bytes(), &[]);
     }
 
     /// Returns the descriptor by whose closing the fabric's process notices this one's end.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use verbena_abi::ibv_ah_attr;
-use verbena_fabric_protocol::{Destination, NodeState, PortState};
+use verbena_fabric_protocol::{Datagram, Destination, NodeState, PortState};
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Number of a network that no packet reaches.
@@ -218,6 +218,19 @@ impl Fabric {
         Changes {
             ports: ports.collect(),
             any,
+        }
+    }
+
+    /// Returns the management datagrams that [`Fabric::look`] has received.
+    pub fn take_datagrams(&self) -> Vec<Datagram> {
+        let connection = self.connection();
+        connection.map_or_else(|_| Vec::new(), |connection| connection.take_datagrams())
+    }
+
+    /// Sends a management datagram, unless the fabric has ended.
+    pub fn send(&self, datagram: &Datagram) {
+        if let Ok(connection) = self.connection() {
+            connection.send(datagram);
         }
     }
 

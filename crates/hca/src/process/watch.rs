@@ -68,6 +68,9 @@ impl Process {
             self.port_has_changed(port, change);
         }
         let lost = changes.any && self.look_at_paths();
+        for datagram in fabric.take_datagrams() {
+            self.take_management_datagram(&datagram);
+        }
         for (port, change) in changes.ports {
             // These were reported before, unless a rule keeps the port down.
             if !matches!(change, PortChange::Active | PortChange::Down) {

@@ -11,6 +11,11 @@ use verbena_abi::*;
 use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 use verbena_wire::PKey;
 
+/// The queue pair of a port's management agents and programs.
+pub(in crate::qp) const GENERAL_SERVICES: u32 = 1;
+/// The queue key of that queue pair (specification, 10.2.5).
+pub(in crate::qp) const GENERAL_SERVICES_KEY: u32 = 0x8001_0000;
+
 impl Qp {
     /// Returns the partition key.
     pub(in crate::qp) fn p_key(&self) -> PKey {
@@ -71,6 +76,8 @@ impl Qp {
     pub(in crate::qp) fn count(&self, send: &mut SendQueue, request: &SendRequest<'_>, index: u64) {
         let vector = match request.address {
             Some(address) if address.is_multicast() => return,
+            // The fabric counts management datagrams itself.
+            Some(_) if request.remote_qpn & 0xff_ffff == GENERAL_SERVICES => return,
             Some(address) => *address.attributes(),
             None => send.vector,
         };

@@ -49,12 +49,12 @@ impl Fabric {
         content[12..14].copy_from_slice(&lid.to_be_bytes());
         let (source, _) = mad.directed_lids();
         if mad.is_directed() {
-            content[16..18].copy_from_slice(&source.to_be_bytes());
+            content[14..16].copy_from_slice(&source.to_be_bytes());
         }
-        content[18] = mad.method();
-        content[20..22].copy_from_slice(&mad.attribute().to_be_bytes());
-        content[22..26].copy_from_slice(&mad.modifier().to_be_bytes());
-        content[26..34].copy_from_slice(&mad.m_key().to_be_bytes());
+        content[16] = mad.method();
+        content[18..20].copy_from_slice(&mad.attribute().to_be_bytes());
+        content[20..24].copy_from_slice(&mad.modifier().to_be_bytes());
+        content[24..32].copy_from_slice(&mad.m_key().to_be_bytes());
         self.traps.push((own, content));
         Permission::Refused
     }

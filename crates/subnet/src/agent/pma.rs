@@ -1,7 +1,9 @@
 //! The performance management agent (16.1).
 
 use super::Answer;
-use crate::attribute::counters::{EXTENDED, PORT_COUNTERS, PORT_SELECT};
+use crate::attribute::counters::{
+    DISCARD_DETAILS, ERROR_DETAILS, EXTENDED, PORT_COUNTERS, PORT_SELECT,
+};
 use crate::attribute::number::CLASS_PORT_INFO;
 use crate::fabric::{End, Fabric};
 use crate::field::Field;
@@ -45,8 +47,8 @@ impl Fabric {
                 class_port_info(1, CAPABILITIES, CAPABILITIES_2, block);
                 Ok(())
             }
-            PORT_COUNTERS | EXTENDED => {
-                self.counters(at, mad.attribute() == EXTENDED, is_set, block)
+            PORT_COUNTERS | EXTENDED | ERROR_DETAILS | DISCARD_DETAILS => {
+                self.counters(at, mad.attribute(), is_set, block)
             }
             _ => Err(status::ATTRIBUTE),
         };
@@ -59,7 +61,7 @@ impl Fabric {
     fn counters(
         &mut self,
         at: End,
-        is_extended: bool,
+        attribute: u16,
         is_set: bool,
         block: &mut [u8],
     ) -> Result<(), u16> {
@@ -75,14 +77,17 @@ impl Fabric {
                 continue;
             }
             is_one = true;
-            match (is_set, is_extended) {
-                (true, true) => port.counters.clear_extended(&request),
-                (true, false) => port.counters.clear_narrow(&request),
-                (false, _) => {}
+            let counters = &mut port.counters;
+            match attribute {
+                _ if !is_set => {}
+                EXTENDED => counters.clear_extended(&request),
+                PORT_COUNTERS => counters.clear_narrow(&request),
+                _ => counters.clear_details(attribute, &request),
             }
-            match is_extended {
-                true => port.counters.add_to_extended(block),
-                false => port.counters.add_to_narrow(block),
+            match attribute {
+                EXTENDED => counters.add_to_extended(block),
+                PORT_COUNTERS => counters.add_to_narrow(block),
+                _ => counters.add_to_details(attribute, block),
             }
         }
         match is_one {

@@ -1,4 +1,5 @@
-//! PortCounters (16.1.3.5) and PortCountersExtended (16.1.4.11).
+//! PortCounters (16.1.3.5), PortCountersExtended (16.1.4.11), and the causes of errors:
+//! PortRcvErrorDetails (16.1.4.1) and PortXmitDiscardDetails (16.1.4.2).
 
 use crate::field::Field;
 
@@ -7,9 +8,14 @@ pub const PORT_COUNTERS: u16 = 0x12;
 /// Number of PortCountersExtended.
 pub const EXTENDED: u16 = 0x1d;
 
-/// The port whose counters are meant, of both attributes.
+/// Number of PortRcvErrorDetails.
+pub const ERROR_DETAILS: u16 = 0x15;
+/// Number of PortXmitDiscardDetails.
+pub const DISCARD_DETAILS: u16 = 0x16;
+
+/// The port whose counters are meant, of all attributes.
 pub const PORT_SELECT: Field = Field::at_byte(1, 8);
-/// The counters that Set clears, of both attributes.
+/// The counters that Set clears, of all attributes.
 pub const SELECT: Field = Field::at_byte(2, 16);
 /// More counters that Set clears, of PortCounters.
 pub const SELECT_2: Field = Field::at_byte(18, 8);
@@ -132,4 +138,12 @@ pub const EXTENDED_FIELDS: [(Counter, u32, u16); COUNTERS] = [
     (Counter::BufferOverruns, 26, 152),
     (Counter::Vl15Dropped, 27, 160),
     (Counter::TransmitWait, 28, 168),
+];
+
+/// The causes of errors that ports count: the attribute that has it, the counter of the errors, bit
+/// of [`SELECT`], and first byte. All have 16 bits. The other causes do not occur.
+pub const DETAILS: [(u16, Counter, u32, u16); 3] = [
+    (ERROR_DETAILS, Counter::ReceiveErrors, 0, 4),
+    (ERROR_DETAILS, Counter::SwitchRelayErrors, 3, 10),
+    (DISCARD_DETAILS, Counter::Discards, 0, 4),
 ];

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Records;
+use super::event::Event;
 use super::record::{Component, at, bit, matches};
 use crate::attribute::port_info;
 use crate::fabric::{FIRST_MULTICAST, Fabric};
@@ -73,6 +74,8 @@ pub(super) struct Groups {
     by_lid: BTreeMap<u16, [u8; 16]>,
     /// Number of addresses that were chosen.
     chosen: u32,
+    /// Groups that were made or deleted.
+    events: Vec<Event>,
 }
 
 fn mgid(record: &[u8]) -> [u8; 16] {
@@ -100,6 +103,7 @@ impl Groups {
             groups: BTreeMap::new(),
             by_lid: BTreeMap::new(),
             chosen: 0,
+            events: Vec::new(),
         };
         match partitions {
             [] => all.broadcast(DEFAULT, &Broadcast::default()),
@@ -180,6 +184,11 @@ impl Groups {
             found.extend(members.chain(empty).filter(wanted));
         }
         (SIZE, found)
+    }
+
+    /// Returns the groups that were made or deleted since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 
     /// Returns the LIDs of the groups.
@@ -264,7 +273,10 @@ impl Groups {
             let value = record[byte] & 0x3f;
             record[byte] = 0x80 | if value == 0 { default } else { value };
         }
-        self.add(mgid, record, false)
+        let p_key = P_KEY.get(&record) as u16;
+        self.add(mgid, record, false)?;
+        self.events.push(Event::Created(mgid, p_key));
+        Ok(())
     }
 
     /// Ends a membership. A group that programs made ends with its last full member.
@@ -289,6 +301,8 @@ impl Groups {
         let record = group.member(&gid, left);
         let is_used = group.members.values().any(|state| state & FULL != 0);
         if !is_used && !group.is_kept {
+            let p_key = P_KEY.get(&group.record) as u16;
+            self.events.push(Event::Deleted(mgid, p_key));
             self.by_lid.remove(&group.lid());
             self.groups.remove(&mgid);
         }

@@ -1,6 +1,8 @@
 //! Subnet administration (15.2): answers queries about the subnet, from its state.
 
+mod event;
 mod groups;
+mod inform;
 mod path;
 mod record;
 mod services;
@@ -14,9 +16,11 @@ use crate::multicast::Member;
 use crate::partitions::Partition;
 use crate::route::Packet;
 
+pub(crate) use event::{Event, Notice};
 pub(crate) use path::rate_code;
 
 use groups::Groups;
+use inform::Subscriptions;
 use services::Services;
 
 /// Class version of subnet administration.
@@ -29,17 +33,18 @@ const HEADER: usize = 20;
 pub const MOST_RECORDS: usize = 1 << 18;
 /// Status of a request that exceeds this.
 const NO_RESOURCES: u16 = 0x0100;
-/// Capabilities: optional records.
-const CAPABILITIES: u64 = 0x2;
+/// Capabilities: Get and Set of notices, groups of datagrams, masks in queries of capabilities.
+const CAPABILITIES: u64 = 1 << 1 | 1 << 9 | 1 << 13;
 
 /// The result of a query: the size of a record, and the records; or a status.
 type Records = Result<(usize, Vec<Vec<u8>>), u16>;
 
-/// What administration keeps: groups and services that programs registered.
+/// What administration keeps: groups, services and subscriptions that programs registered.
 #[derive(Debug, Clone)]
 pub(crate) struct Administration {
     groups: Groups,
     services: Services,
+    subscriptions: Subscriptions,
 }
 
 impl Administration {
@@ -48,6 +53,7 @@ impl Administration {
         Administration {
             groups: Groups::new(partitions),
             services: Services::default(),
+            subscriptions: Subscriptions::default(),
         }
     }
 
@@ -77,7 +83,7 @@ impl Administration {
             return Some(answer);
         }
         let records = match request.method() {
-            method::GET | method::GET_TABLE => self.query(fabric, request, sm_info),
+            method::GET | method::GET_TABLE => self.query(fabric, packet, sm_info),
             method::SET => self.register(fabric, packet, true),
             _ => self.register(fabric, packet, false),
         };
@@ -110,8 +116,25 @@ impl Administration {
         self.groups.members(lid)
     }
 
-    fn query(&self, fabric: &Fabric, request: &Mad, sm_info: [u8; 24]) -> Records {
+    /// Returns the reports of a notice, from the manager's port with this LID.
+    pub fn reports(&mut self, fabric: &Fabric, notice: &Notice, from: u16) -> Vec<Packet> {
+        self.subscriptions.reports(fabric, notice, from)
+    }
+
+    /// Ends the subscriptions of a port that is out of service.
+    pub fn end_subscriptions(&mut self, guid: u64) {
+        self.subscriptions.end(guid);
+    }
+
+    /// Returns the groups that were made or deleted since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.groups.take_events()
+    }
+
+    fn query(&self, fabric: &Fabric, packet: &Packet, sm_info: [u8; 24]) -> Records {
+        let request = &packet.mad;
         match request.attribute() {
+            inform::RECORD => self.subscriptions.query(fabric, packet),
             path::NUMBER => path::query(fabric, request),
             groups::NUMBER => Ok(self.groups.query(request)),
             services::NUMBER => Ok(self.services.query(request)),
@@ -125,6 +148,7 @@ impl Administration {
             (groups::NUMBER, false) => self.groups.leave(&packet.mad),
             (services::NUMBER, true) => self.services.register(&packet.mad),
             (services::NUMBER, false) => self.services.remove(&packet.mad),
+            (inform::NUMBER, true) => self.subscriptions.set(fabric, packet),
             _ => Err(status::ATTRIBUTE),
         }
     }

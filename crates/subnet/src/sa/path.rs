@@ -41,7 +41,8 @@ const COMPONENTS: [Component; 16] = [
     Component::Bytes(24, 16),
     at(40, 16),
     at(42, 16),
-    at(44, 1),
+    // As with OpenSM, every path may be asked for as one for raw packets.
+    Component::Reserved,
     Component::Reserved,
     // Flow label, hop limit and traffic class are the asker's to choose within a subnet.
     Component::Reserved,

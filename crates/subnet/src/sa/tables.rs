@@ -139,7 +139,12 @@ fn sm_lid(fabric: &Fabric, manager: &[u8]) -> u16 {
 /// Adds the records of a node.
 fn of_node(fabric: &Fabric, node: &Node, number: u16, size: usize, add: &mut impl FnMut(Vec<u8>)) {
     let is_switch = node.kind == Kind::Switch;
-    let lid_of = |port: u8| node.port(node.addressed(port)).map_or(0, Port::lid);
+    // An adapter's port without a link is out of service.
+    let lid_of = |port: u8| {
+        let addressed = node.port(node.addressed(port));
+        let in_service = addressed.filter(|port| is_switch || port.is_linked());
+        in_service.map_or(0, Port::lid)
+    };
     let begin = |lid: u16| {
         let mut record = vec![0; size];
         record[..2].copy_from_slice(&lid.to_be_bytes());

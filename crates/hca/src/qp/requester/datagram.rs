@@ -5,10 +5,12 @@
 use super::outcome::Outcome;
 use crate::ah::AddressHandle;
 use crate::causes::passage::Arrival;
+use crate::fabric::Fabric;
 use crate::link;
 use crate::process::Outbound;
 use crate::qp::Qp;
 use crate::qp::backlog::WaitingDatagram;
+use crate::qp::fabric::{GENERAL_SERVICES, GENERAL_SERVICES_KEY};
 use crate::qp::multicast_groups::Loopback;
 use crate::qp::ring_message::{Datagram, Endpoint, Request, Route};
 use crate::qp::send::{SendQueue, SendRequest};
@@ -130,7 +132,7 @@ impl Qp {
             if let Some(outcome) = instead(Some(&packet)) {
                 return outcome;
             }
-            return self.send_unicast(&packet);
+            return self.send_unicast(&packet, attributes);
         }
         if link::is_ethernet() {
             // To members on other hosts.
@@ -172,16 +174,18 @@ impl Qp {
         }
     }
 
-    fn send_unicast(self: &Arc<Qp>, packet: &DatagramPacket<'_>) -> Outcome {
+    fn send_unicast(self: &Arc<Qp>, packet: &DatagramPacket<'_>, vector: &ibv_ah_attr) -> Outcome {
         let number = packet.route.destination.number;
         let Some(channel) = self.process.outbound_to_number(number) else {
             let member = self.process.membership.get();
             let owner = member.and_then(|member| member.registry.owner(number));
-            return if owner.is_some() {
-                Outcome::Connect(number)
-            } else {
-                Outcome::Done
-            };
+            if owner.is_some() {
+                return Outcome::Connect(number);
+            }
+            if let Some(fabric) = link::fabric().filter(|_| number == GENERAL_SERVICES) {
+                self.send_management(fabric, packet, vector);
+            }
+            return Outcome::Done;
         };
         if channel.peer.is_dead() {
             return Outcome::Done;
@@ -191,6 +195,30 @@ impl Qp {
             Outcome::Sent => Outcome::Done,
             outcome => outcome,
         }
+    }
+
+    /// Sends a management datagram to the process that keeps the fabric. One with another length or
+    /// queue key is lost.
+    #[cold]
+    fn send_management(&self, fabric: &Fabric, packet: &DatagramPacket<'_>, vector: &ibv_ah_attr) {
+        let mut data = [0; verbena_fabric_protocol::datagram::DATA];
+        if packet.runs.total() as usize != data.len()
+            || packet.datagram.qkey != GENERAL_SERVICES_KEY
+        {
+            return;
+        }
+        // SAFETY: `data` is as long as the runs.
+        if unsafe { packet.runs.gather(0, data.as_mut_ptr(), data.len()) }.is_err() {
+            return;
+        }
+        fabric.send(&verbena_fabric_protocol::Datagram {
+            port: vector.port_num,
+            service_level: packet.datagram.service_level,
+            lid: vector.dlid,
+            queue_pair: self.number,
+            peer: packet.route.destination.number,
+            data,
+        });
     }
 
     /// Sends to every process of this host that has joined any group; each selects its own members.

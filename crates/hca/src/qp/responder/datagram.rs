@@ -5,6 +5,8 @@ use super::explain;
 use crate::causes;
 use crate::cq::Completion;
 use crate::link;
+use crate::process::Process;
+use crate::qp::fabric::GENERAL_SERVICES_KEY;
 use crate::qp::ring_message::Datagram;
 use crate::qp::terms::{event_code, state_of, status_code, vendor_error};
 use crate::qp::{Qp, ReceiveQueue};
@@ -12,10 +14,11 @@ use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;
 use verbena_hca_memory::transfer::Runs;
+use verbena_hca_shm::section::Section;
 use verbena_transport::assembly;
 use verbena_transport::completion::Status;
 use verbena_transport::datagram::{self, Receiver};
-use verbena_transport::fault::{Fault, Next, ReceiveFate, Responder};
+use verbena_transport::fault::{Consequence, Fault, Next, ReceiveFate, Responder};
 use verbena_wire::QKey;
 
 /// Bytes of a global route header, and of the room for one at the beginning of every receive.
@@ -60,13 +63,83 @@ impl Call<'_> {
     }
 
     fn take_datagram(&self, queue_pair: &Qp, port: u8, datagram: &Datagram, route: usize) {
+        let arrived = Arrived {
+            datagram,
+            source: self.route.source.number,
+            bytes: self.record.payload,
+            route,
+            data: usize::from(self.record.header.length) - route,
+        };
+        let section = || self.inbound.section(0);
+        self.process.take_datagram(
+            queue_pair,
+            port,
+            &arrived,
+            section,
+            |consequence, receive| {
+                self.report_refused(consequence, receive);
+            },
+        );
+    }
+}
+
+/// A datagram that has arrived: `bytes` has the route and the data.
+struct Arrived<'a> {
+    datagram: &'a Datagram,
+    /// Queue pair of the sender.
+    source: u32,
+    bytes: *const u8,
+    /// Bytes of the route.
+    route: usize,
+    /// Bytes of data.
+    data: usize,
+}
+
+impl Process {
+    /// Delivers a management datagram of the fabric to the queue pair that it is for, if that is of
+    /// this process.
+    pub(crate) fn take_management_datagram(&self, received: &verbena_fabric_protocol::Datagram) {
+        let Some(queue_pair) = self.queue_pairs.find(received.queue_pair) else {
+            return;
+        };
+        let datagram = Datagram {
+            qkey: GENERAL_SERVICES_KEY,
+            immediate: None,
+            solicited: false,
+            has_route: false,
+            is_multicast: false,
+            lid: received.lid,
+            service_level: received.service_level,
+            interface: link::interface_number(received.port),
+        };
+        let arrived = Arrived {
+            datagram: &datagram,
+            source: received.peer,
+            bytes: received.data.as_ptr(),
+            route: 0,
+            data: received.data.len(),
+        };
+        let section = || self.memory.own_marks().enter(0);
+        self.take_datagram(&queue_pair, received.port, &arrived, section, |_, _| ());
+    }
+
+    /// Delivers a datagram to a queue pair; calls `refused` if its receive cannot be used.
+    fn take_datagram<'a>(
+        &self,
+        queue_pair: &Qp,
+        port: u8,
+        arrived: &Arrived<'_>,
+        section: impl FnOnce() -> Section<'a>,
+        refused: impl FnOnce(&Consequence, Option<(u64, Status)>),
+    ) {
+        let datagram = arrived.datagram;
         // A thread that is posting pushes its completion first: this datagram may be an answer to
         // that request.
         queue_pair.let_posting_finish();
         let mut receive_queue = queue_pair.lock_receive();
-        let data = usize::from(self.record.header.length) - route;
+        let data = arrived.data as u64;
         let queue_key = QKey(datagram.qkey);
-        if !queue_pair.admits_datagram(&receive_queue, port, queue_key, data as u64) {
+        if !queue_pair.admits_datagram(&receive_queue, port, queue_key, data) {
             return;
         }
         let (taken, pd) = match &queue_pair.srq {
@@ -76,14 +149,14 @@ impl Call<'_> {
         let Some(receive) = taken else { return };
         if let Some(srq) = &queue_pair.srq {
             // Another queue pair may have taken the receive whose length was checked.
-            if assembly::fits(datagram::length(data as u64), receive.sges.length()).is_err() {
+            if assembly::fits(datagram::length(data), receive.sges.length()).is_err() {
                 srq.put_back(receive);
                 return;
             }
             srq.note_used();
         }
         let failed = self
-            .place_datagram(&receive, pd, route, data)
+            .place_datagram(&receive, pd, arrived, &section())
             .err()
             .map(|fault| fault.consequence(Responder::Datagram));
         let status = match failed.map(|consequence| consequence.receive) {
@@ -91,16 +164,16 @@ impl Call<'_> {
             _ => Status::Success,
         };
         if let Some(consequence) = &failed {
-            self.report_refused(consequence, Some((receive.wr_id, status)));
+            refused(consequence, Some((receive.wr_id, status)));
         }
         let status = status_code(status);
         let mut wc = ibv_wc {
             wr_id: receive.wr_id,
             status,
             opcode: IBV_WC_RECV,
-            byte_len: datagram::length(data as u64) as u32,
+            byte_len: datagram::length(data) as u32,
             qp_num: queue_pair.number,
-            src_qp: self.route.source.number,
+            src_qp: arrived.source,
             slid: datagram.lid,
             sl: datagram.service_level,
             vendor_err: vendor_error(status),
@@ -110,12 +183,12 @@ impl Call<'_> {
             wc.wc_flags |= IBV_WC_WITH_IMM;
             wc.imm = ibv_wc_imm { imm_data };
         }
-        if route > 0 {
+        if arrived.route > 0 {
             wc.wc_flags |= IBV_WC_GRH;
         }
-        let counters = self.process.counters.shard();
+        let counters = self.counters.shard();
         counters.receive_operations.add(1);
-        counters.receive_bytes.add(data as u64);
+        counters.receive_bytes.add(data);
         if let Some(cq) = &queue_pair.recv_cq {
             cq.push(Completion::received(wc), datagram.solicited);
         }
@@ -129,27 +202,27 @@ impl Call<'_> {
         &self,
         receive: &Receive,
         pd: u32,
-        route: usize,
-        data: usize,
+        arrived: &Arrived<'_>,
+        section: &Section<'_>,
     ) -> Result<(), Fault> {
-        let section = self.inbound.section(0);
         let runs = Runs::resolve(
-            &section,
-            self.memory(),
+            section,
+            &self.memory,
             pd,
             receive.sges.as_slice(),
             IBV_ACCESS_LOCAL_WRITE,
         );
         let unusable = || {
-            explain::note_buffers(self.memory(), pd, receive.sges.as_slice());
+            explain::note_buffers(&self.memory, pd, receive.sges.as_slice());
             Fault::ReceiveProtection
         };
         let runs = runs.map_err(|_| unusable())?;
-        // SAFETY: the record holds route and data; the buffers are long enough, because the
-        // receive's length was checked.
+        let (route, data) = (arrived.route, arrived.data);
+        // SAFETY: `bytes` holds route and data; the buffers are long enough, because the receive's
+        // length was checked.
         unsafe {
-            runs.scatter(0, self.record.payload, route)
-                .and_then(|()| runs.scatter(ROUTE, self.record.payload.add(route), data))
+            runs.scatter(0, arrived.bytes, route)
+                .and_then(|()| runs.scatter(ROUTE, arrived.bytes.add(route), data))
         }
         .map_err(|_| unusable())
     }

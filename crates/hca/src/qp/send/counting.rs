@@ -30,6 +30,8 @@ pub(in crate::qp) struct Counting {
     next: u64,
     /// The entry of the last request's destination, or of the peer.
     last: Option<Counted>,
+    /// Bytes of the headers of a packet of a reliable or unreliable connection.
+    headers: u64,
     /// Those of other destinations of datagrams.
     others: HashMap<Destination, Counted>,
 }
@@ -40,6 +42,10 @@ impl Counting {
         Box::new(Counting {
             next: index,
             last: fabric.counted(vector),
+            headers: match vector.is_global {
+                0 => HEADERS,
+                _ => HEADERS + GLOBAL_ROUTE,
+            },
             others: HashMap::new(),
         })
     }
@@ -62,6 +68,20 @@ impl Counting {
         {
             counted.add(traffic);
         }
+    }
+
+    /// Counts a send to the peer with so many bytes of data and immediate data, which fit into one
+    /// packet, unless it was counted before. Returns false, without effect, if it has no entry.
+    #[inline(always)]
+    pub(super) fn count_short(&mut self, bytes: u64, index: u64) -> bool {
+        let Some(counted) = &mut self.last else {
+            return false;
+        };
+        if index >= self.next {
+            self.next = index + 1;
+            counted.add_forth(1, (self.headers + bytes).div_ceil(4));
+        }
+        true
     }
 
     /// Counts a request to the peer that fits into one packet, unless it was counted before.

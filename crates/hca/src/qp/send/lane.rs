@@ -105,6 +105,19 @@ fn opcode_of(has_immediate: bool) -> ibv_wr_opcode {
     }
 }
 
+/// Counts the packet of the lane's next message for the fabric. Returns false, without effect, if
+/// something else observes the message, too.
+#[inline(always)]
+fn is_counted(send: &mut SendQueue, length: u32, has_immediate: bool) -> bool {
+    let index = send.posted;
+    // Immediate data is a further word.
+    let bytes = u64::from(length.next_multiple_of(4)) + u64::from(has_immediate) * 4;
+    match &mut send.counting {
+        Some(counting) if !capture::is_on() => counting.count_short(bytes, index),
+        _ => false,
+    }
+}
+
 impl Qp {
     /// Posts a short message to the lane. Returns None, without effect, if the request must take
     /// another way. Inlined, so that the request stays in registers.
@@ -132,7 +145,10 @@ impl Qp {
                 return None;
             }
         }
-        if observed::is_any() && !self.may_be_fast_by_lane(send, *request) {
+        if observed::is_any()
+            && !is_counted(send, length, has_immediate)
+            && !self.may_be_fast_by_lane(send, *request)
+        {
             return None;
         }
         let lane = send.send_lane.as_deref_mut()?;
