@@ -69,7 +69,10 @@ mod tests {
         let (without, of_ip): (Vec<_>, Vec<_>) =
             of_ip.partition(|one| point(one, &system, stack, 64).is_none());
         assert_eq!(
-            without.iter().map(|one| one.name).collect::<Vec<_>>(),
+            without
+                .iter()
+                .map(|one: &&Benchmark| one.name)
+                .collect::<Vec<_>>(),
             ["ip.datagrams"]
         );
         assert_eq!(of_ip.len(), 3);
