@@ -348,9 +348,17 @@ def firewall(place: Place) -> Outcome:
 
 
 def described(place: Place) -> Outcome:
-    """/sys, ip, ethtool, sysctl and hostname describe the namespace's interfaces."""
+    """/sys, ip, ethtool, sysctl and hostname describe the namespace's interfaces; /sys has the files of IP over InfiniBand."""
     script = ("ls /sys/class/net; cat /sys/class/net/ib0/type /sys/class/net/ib0/mtu; ip -d link show ib0; ethtool -i ib0; "
-              "sysctl net.ipv4.conf.ib0.forwarding net.ipv6.conf.ib0.forwarding; hostname -I; ls -d /sys/fs")
+              "sysctl net.ipv4.conf.ib0.forwarding net.ipv6.conf.ib0.forwarding; hostname -I; ls -d /sys/fs; "
+              "cd /sys/class/net/ib0; head mode pkey umcast dev_id dev_port addr_len address broadcast | grep -v '^$'; "
+              "for file in mode create_child delete_child; do (echo connected > $file) 2> /dev/null && echo written; done; "
+              "echo 2044 > mtu; cat mtu statistics/tx_dropped; cat mode; readlink subsystem")
     ended = Ends(place).run(1, SBIN + script)
-    return lacks(ended, [r"^ib0\nlo\n32\n4092\n", r"link/infiniband", r"^driver: tun$", r"^net\.ipv6\.conf\.ib0\.forwarding = 0$",
+    if "written" in ended.output:
+        return failed("a file that changes nothing can be written", ended.evidence())
+    link = ["==> mode <==\ndatagram\n==> pkey <==\n0xffff\n==> umcast <==\n0\n==> dev_id <==\n0x0\n==> dev_port <==\n0\n"
+            "==> addr_len <==\n20\n==> address <==\n00(:[0-9a-f]{2}){3}:fe:80(:00){6}(:[0-9a-f]{2}){8}\n"
+            "==> broadcast <==\n00:ff:ff:ff:ff:12:40:1b:ff:ff(:00){6}(:ff){4}\n", r"^2044\n0\ndatagram\n\.\./\.\./\.\./\.\./class/net$"]
+    return lacks(ended, [*link, r"^ib0\nlo\n32\n4092\n", r"link/infiniband", r"^driver: tun$", r"^net\.ipv6\.conf\.ib0\.forwarding = 0$",
                          r"^10\.0\.0\.1 fd00::1 $", r"^/sys/fs$"]) or passed()

@@ -310,7 +310,11 @@ impl Runner {
                 return Err(Error::Interrupted);
             }
             let point = ip_benchmarks::point(benchmark, system, stack, size as u64);
-            teller.record(Record::Point(Box::new(point.ok_or_else(unsupported)?)));
+            let point = point.ok_or_else(|| {
+                let model = format!("the model {}", self.target.machine.name());
+                Error::unsupported("UDP on the kernel's stack", model)
+            });
+            teller.record(Record::Point(Box::new(point?)));
         }
         Ok(Duration::ZERO)
     }

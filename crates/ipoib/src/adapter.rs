@@ -9,13 +9,13 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use verbena_verbs::qp::PairType;
 use verbena_verbs::qp::attributes::{Change, Connection, Path};
 use verbena_verbs::qp::builder::PairOptions;
 use verbena_verbs::{
-    AccessFlags, AddressHandle, Buffer, Channel, CompletionQueue, Context, Gid, Library,
+    AccessFlags, AddressHandle, Buffer, Channel, CompletionQueue, Context, Event, Gid, Library,
     PortAttributes, ProtectionDomain, QueuePair, Region, SendTarget, WorkCompletion,
 };
 
@@ -31,8 +31,6 @@ use crate::station::{Sent, Source};
 
 /// Queue key of the groups where no subnet administration states one: that of OpenSM.
 const QUEUE_KEY: u32 = 0x0b1b;
-/// The default partition.
-pub const PARTITION: u16 = 0xffff;
 /// Bytes in front of each received datagram.
 const ROUTE: usize = 40;
 /// Receives and sends in flight.
@@ -78,6 +76,7 @@ type Key = (HardwareAddress, u16);
 
 /// A port of an adapter for one interface.
 pub struct Adapter {
+    context: Arc<Context>,
     domain: Arc<ProtectionDomain>,
     channel: Arc<Channel>,
     /// Completions of requests, which are worth a wake-up only if a packet waits for one.
@@ -87,6 +86,7 @@ pub struct Adapter {
     attributes: PortAttributes,
     gid: Gid,
     gid_index: u8,
+    partition: u16,
     partition_index: u16,
     /// Receives everything; sends to groups.
     main: Lane,
@@ -135,18 +135,24 @@ pub struct Received {
 }
 
 impl Adapter {
-    /// Opens the first device of a library, and its first active port, with connections or without.
+    /// Opens the first device of a library, and its first active port, in the partition with a key,
+    /// with connections or without.
     ///
     /// # Errors
     ///
-    /// No port is active, or a verbs call fails.
-    pub fn open(library: &Arc<Library>, has_connections: bool) -> Result<Adapter, Failure> {
+    /// No port is active, the port is not in the partition, or a verbs call fails.
+    pub fn open(
+        library: &Arc<Library>,
+        partition: u16,
+        has_connections: bool,
+    ) -> Result<Adapter, Failure> {
         let context = library.device(None)?.open()?;
         let ports = context.attributes()?.ports;
         for port in 1..=ports {
             let attributes = context.port(port)?;
             if attributes.active {
-                return Adapter::on_port(&context, port, attributes, has_connections);
+                let place = (port, partition);
+                return Adapter::on_port(&context, place, attributes, has_connections);
             }
         }
         Err(Failure::NoPort(context.name().to_owned()))
@@ -154,7 +160,7 @@ impl Adapter {
 
     fn on_port(
         context: &Arc<Context>,
-        port: u8,
+        (port, partition): (u8, u16),
         attributes: PortAttributes,
         has_connections: bool,
     ) -> Result<Adapter, Failure> {
@@ -186,11 +192,13 @@ impl Adapter {
         let pair = options.create()?;
         let answers = sending_pair(&domain, &sent)?;
         let adapter = Adapter {
+            context: Arc::clone(context),
             port,
             attributes,
             gid: context.gid(port, gid_index)?,
             gid_index,
-            partition_index: context.partition(port, PARTITION)?,
+            partition,
+            partition_index: context.partition(port, partition)?,
             main: Lane::new(MAIN, pair),
             answers: Lane::new(ANSWERS, answers),
             lanes: HashMap::new(),
@@ -212,10 +220,18 @@ impl Adapter {
         };
         adapter.start(adapter.main.pair())?;
         adapter.start(adapter.answers.pair())?;
-        for index in 0..RECEIVES {
-            adapter.post_receive(index);
-        }
         Ok(adapter)
+    }
+
+    /// Posts the receives. The thread that calls this should be the one that receives: the locks of
+    /// the queues are cheapest for their first user.
+    pub fn start_receiving(&mut self) {
+        for index in 0..RECEIVES {
+            self.post_receive(index);
+        }
+        if let Some(connected) = &mut self.connected {
+            connected.post_receives();
+        }
     }
 
     /// Takes a queue pair to RTS.
@@ -261,6 +277,16 @@ impl Adapter {
             queue_pair: self.main.pair().number(),
             gid: self.gid,
         }
+    }
+
+    /// Returns the key of the partition.
+    pub fn partition(&self) -> u16 {
+        self.partition
+    }
+
+    /// Returns the number of the port.
+    pub fn port(&self) -> u8 {
+        self.port
     }
 
     /// Returns the code of the port's MTU.
@@ -547,6 +573,33 @@ impl Adapter {
         if let Some(connected) = &mut self.connected {
             connected.tick();
         }
+    }
+
+    /// Sets the time at which requests are sent and complete from now on.
+    pub fn set_time(&mut self, now: Instant) {
+        self.slots.set_time(now);
+        if let Some(connected) = &mut self.connected {
+            connected.set_time(now);
+        }
+    }
+
+    /// Returns the descriptor that is readable when an event of the port waits.
+    pub fn port_events(&self) -> BorrowedFd<'_> {
+        self.context.events()
+    }
+
+    /// Takes the events of the port that wait. Returns whether neighbours may have an old LID of
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// The adapter fails.
+    pub fn take_port_events(&self) -> Result<bool, Failure> {
+        let mut is_changed = false;
+        while let Some(event) = self.context.take_event()? {
+            is_changed |= event == Event::Paths;
+        }
+        Ok(is_changed)
     }
 
     /// Returns the descriptor that is readable when there is an event.

@@ -91,13 +91,14 @@ impl Prefixed {
 }
 
 /// Returns the link-local address of an interface. The identifier is that of the port's GUID
-/// (RFC 4391 section 8), with the queue pair's number in its last bytes and marked as local,
-/// because several interfaces can use one port.
+/// (RFC 4391 section 8) marked as local, with the queue pair's number in the bytes of the
+/// manufacturer, because several interfaces can use one port. Ports of one manufacturer differ in
+/// the other bytes, often by as little as queue pairs do.
 pub fn link_local(port: Gid, queue_pair: u32) -> Ipv6Addr {
     let [.., a, b, c, d, e, f, g, h] = port.0;
     let [_, high, middle, low] = queue_pair.to_be_bytes();
     // RFC 4291 appendix A: bit 0x02 is set in a universal identifier.
-    let identifier = [a & !2, b, c, d, e, f ^ high, g ^ middle, h ^ low];
+    let identifier = [a & !2, b ^ high, c ^ middle, d ^ low, e, f, g, h];
     let mut bytes = [0; 16];
     bytes[..2].copy_from_slice(&[0xfe, 0x80]);
     bytes[8..].copy_from_slice(&identifier);
@@ -178,6 +179,20 @@ mod tests {
             let (one, other) = (link_local(Gid(port), a), link_local(Gid(port), b));
             prop_assert_eq!(one == other, a == b);
             prop_assert!(one.is_unicast_link_local());
+        }
+
+        #[test]
+        fn ports_of_one_manufacturer_have_different_link_local_addresses(
+            one: [u8; 5], other: [u8; 5], a in 0u32..1 << 24, b in 0u32..1 << 24,
+        ) {
+            let port = |own: [u8; 5]| {
+                let [e, f, g, h, i] = own;
+                Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, e, f, g, h, i])
+            };
+            // The fourth byte has a part of the queue pair's number.
+            let are_equal = one[1..] == other[1..];
+            let addresses = [link_local(port(one), a), link_local(port(other), b)];
+            prop_assert!(are_equal || addresses[0] != addresses[1]);
         }
     }
 }

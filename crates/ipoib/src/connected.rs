@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use verbena_verbs::qp::PairType;
 use verbena_verbs::qp::attributes::{Change, Connection, Path};
@@ -103,7 +103,7 @@ enum Stage {
 }
 
 impl Connected {
-    /// Makes the shared receive queue and posts its receives.
+    /// Makes the shared receive queue.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Connected {
         [sent, received]: [&Arc<CompletionQueue>; 2],
     ) -> verbena_verbs::Result<Connected> {
         let memory = Buffer::allocate(RECEIVES * SIZE)?;
-        let mut connected = Connected {
+        Ok(Connected {
             domain: Arc::clone(domain),
             sent: Arc::clone(sent),
             received: Arc::clone(received),
@@ -124,9 +124,7 @@ impl Connected {
             lanes: HashMap::new(),
             numbers: HashMap::new(),
             ending: Vec::new(),
-        };
-        connected.post_receives();
-        Ok(connected)
+        })
     }
 
     /// Takes back the buffer of a message that has been used.
@@ -135,7 +133,8 @@ impl Connected {
         self.post_receives();
     }
 
-    fn post_receives(&mut self) {
+    /// Posts as many receives as connections need.
+    pub fn post_receives(&mut self) {
         while let Some(buffer) = self.receives.next() {
             let id = RECEIVE | CONNECTED | u64::from(buffer);
             if let Some(segment) = self.memory.part(buffer as usize * SIZE, SIZE) {
@@ -251,6 +250,11 @@ impl Connected {
     /// Returns whether [`Connected::tick`] must be called soon.
     pub fn is_ending(&self) -> bool {
         !self.ending.is_empty()
+    }
+
+    /// Sets the time at which requests are sent and complete from now on.
+    pub fn set_time(&mut self, now: Instant) {
+        self.slots.set_time(now);
     }
 
     /// Returns whether every slot is in use.

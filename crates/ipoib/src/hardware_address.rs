@@ -1,6 +1,9 @@
 //! The hardware address of an interface on InfiniBand: 20 bytes (RFC 4391 section 9.1.1; flags of
 //! RFC 4755 section 3).
 
+use std::fmt;
+use std::str::FromStr;
+
 use verbena_verbs::Gid;
 
 /// Length in bytes.
@@ -18,6 +21,37 @@ pub struct HardwareAddress {
     pub queue_pair: u32,
     /// GID of the port.
     pub gid: Gid,
+}
+
+/// A text that is no hardware address.
+#[derive(Debug, thiserror::Error)]
+#[error("a hardware address has {LENGTH} bytes of two hexadecimal digits, separated by colons")]
+pub struct NotAnAddress;
+
+impl fmt::Display for HardwareAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, byte) in self.bytes().iter().enumerate() {
+            write!(f, "{}{byte:02x}", if at == 0 { "" } else { ":" })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for HardwareAddress {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<HardwareAddress, NotAnAddress> {
+        let byte = |word: &str| {
+            u8::from_str_radix(word, 16)
+                .ok()
+                .filter(|_| word.len() == 2)
+        };
+        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes
+            .map(|bytes| HardwareAddress::parse(&bytes))
+            .ok_or(NotAnAddress)
+    }
 }
 
 impl HardwareAddress {

@@ -40,6 +40,8 @@ pub struct Slots {
     /// The lane of each slot.
     owners: Vec<u32>,
     scratch: Scratch,
+    /// The time, as it was last set.
+    now: Instant,
 }
 
 impl Slots {
@@ -64,7 +66,13 @@ impl Slots {
             free: (0..count as u32).rev().collect(),
             owners: vec![FREE; count],
             scratch: Scratch::new(),
+            now: Instant::now(),
         })
+    }
+
+    /// Sets the time at which requests are sent and complete from now on.
+    pub fn set_time(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// Returns whether every slot is in use.
@@ -237,7 +245,7 @@ impl Lane {
                 slots.free.pop();
                 slots.owners[slot as usize] = self.number;
                 if self.in_flight == 0 {
-                    self.moved = Instant::now();
+                    self.moved = slots.now;
                 }
                 self.in_flight += 1;
                 self.unblock();
@@ -251,6 +259,6 @@ impl Lane {
     pub fn complete(&mut self, slots: &mut Slots, id: u64) {
         slots.release(id as u32);
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.moved = Instant::now();
+        self.moved = slots.now;
     }
 }

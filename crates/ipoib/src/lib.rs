@@ -35,7 +35,7 @@ mod rate_limit;
 mod receives;
 mod segment;
 pub mod station;
-mod sysfs;
+pub mod sysfs;
 mod too_long;
 mod transport;
 mod tun;

@@ -16,7 +16,7 @@ use verbena_run::namespace::{self, Refusal};
 use crate::address::Prefixed;
 use crate::netlink::{Changes, Netlink};
 use crate::proc_file;
-use crate::sysfs;
+use crate::sysfs::{self, Link};
 use crate::tun;
 
 /// Shortest MTU with which the kernel has IPv6 on an interface.
@@ -40,6 +40,8 @@ pub struct Plan {
     pub addresses: Vec<Prefixed>,
     /// Its link-local address; left out if the kernel has no IPv6.
     pub link_local: Option<Prefixed>,
+    /// Its properties on InfiniBand, for sysfs.
+    pub link: Option<Link>,
 }
 
 /// The reason why there is no namespace or interface.
@@ -124,7 +126,9 @@ pub fn enter(plan: &Plan) -> Result<Made, Failure> {
     tun::make_interface(&node, &plan.name).map_err(interface)?;
     let index = configure(plan)?;
     // Where it is forbidden, programs see the host's.
-    let _ = sysfs::show_interfaces();
+    if let (Ok(()), Some(link)) = (sysfs::show_interfaces(), &plan.link) {
+        let _ = sysfs::show_link(&plan.name, link);
+    }
     keep_rights().map_err(|source| Failure::Configuration {
         doing: "keep the rights in the network namespace".to_owned(),
         source,

@@ -11,9 +11,11 @@ const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
 /// A packet as the device gave it, and the segments that are left of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Segments {
-    packet: Vec<u8>,
+    /// The device's header and the packet, which ends at `end`.
+    buffer: Vec<u8>,
+    end: usize,
     cut: Option<Cut>,
     /// Bytes that have been returned.
     at: usize,
@@ -35,19 +37,36 @@ struct Cut {
 pub struct Invalid;
 
 impl Segments {
-    /// Takes the bytes that a read of the device returned: a header and a packet.
+    /// Returns no segments, with memory for packets of this length with their headers.
+    pub fn new(longest: usize) -> Segments {
+        Segments {
+            buffer: vec![0; longest],
+            end: 0,
+            cut: None,
+            at: 0,
+            has_more: false,
+        }
+    }
+
+    /// Returns the memory for a header and a packet, to be read from the device. No segment is left
+    /// while it is used.
+    pub fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Takes the first bytes of the memory, which were read from the device.
     ///
     /// # Errors
     ///
     /// The header contradicts the packet.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<(), Invalid> {
+    pub fn take(&mut self, length: usize) -> Result<(), Invalid> {
         self.has_more = false;
+        let bytes = self.buffer.get_mut(..length).ok_or(Invalid)?;
         let (header, packet) = bytes
-            .split_first_chunk::<{ offload::LENGTH }>()
+            .split_first_chunk_mut::<{ offload::LENGTH }>()
             .ok_or(Invalid)?;
         let header = Header::parse(header).ok_or(Invalid)?;
-        self.packet.clear();
-        self.packet.extend_from_slice(packet);
+        self.end = length;
         self.at = 0;
         self.cut = match header.long {
             Some((long, length)) => Some(cut(packet, long, length)?),
@@ -55,7 +74,7 @@ impl Segments {
         };
         if let (None, Some(partial)) = (header.long, header.partial) {
             let start = usize::from(partial.start);
-            complete(&mut self.packet, start, start + usize::from(partial.offset))?;
+            complete(packet, start, start + usize::from(partial.offset))?;
         }
         self.has_more = true;
         Ok(())
@@ -67,14 +86,15 @@ impl Segments {
             return false;
         }
         into.clear();
+        let packet = &self.buffer[offload::LENGTH..self.end];
         let Some(cut) = &mut self.cut else {
             self.has_more = false;
-            into.append(&mut self.packet);
+            into.extend_from_slice(packet);
             return true;
         };
-        let data = &self.packet[cut.headers..];
+        let data = &packet[cut.headers..];
         let end = data.len().min(self.at + cut.length);
-        into.extend_from_slice(&self.packet[..cut.headers]);
+        into.extend_from_slice(&packet[..cut.headers]);
         into.extend_from_slice(&data[self.at..end]);
         self.has_more = end < data.len();
         cut.write_headers(into, self.at, !self.has_more);
@@ -195,10 +215,17 @@ pub mod tests {
         packet
     }
 
+    /// Returns segments whose memory has these bytes.
+    fn filled(bytes: &[u8]) -> Segments {
+        let mut segments = Segments::new(bytes.len());
+        segments.buffer().copy_from_slice(bytes);
+        segments
+    }
+
     /// Returns the segments of a packet behind a header.
     pub fn segments(header: &Header, packet: &[u8]) -> Result<Vec<Vec<u8>>, Invalid> {
-        let mut segments = Segments::default();
-        segments.take(&[&header.bytes()[..], packet].concat())?;
+        let mut segments = filled(&[&header.bytes()[..], packet].concat());
+        segments.take(offload::LENGTH + packet.len())?;
         let (mut all, mut one) = (Vec::new(), Vec::new());
         while segments.next(&mut one) {
             all.push(one.clone());
@@ -215,7 +242,7 @@ pub mod tests {
 
     #[test]
     fn there_is_no_segment_before_a_packet() {
-        assert!(!Segments::default().next(&mut Vec::new()));
+        assert!(!Segments::new(0).next(&mut Vec::new()));
     }
 
     #[test]
@@ -355,8 +382,8 @@ pub mod tests {
             if let [_, gso, ..] = bytes.as_mut_slice() {
                 *gso = kind;
             }
-            let mut segments = Segments::default();
-            if segments.take(&bytes).is_ok() {
+            let mut segments = filled(&bytes);
+            if segments.take(bytes.len()).is_ok() {
                 let mut one = Vec::new();
                 while segments.next(&mut one) {}
             }

@@ -41,6 +41,7 @@ pub use object::completion_queue::{CompletionQueue, Entry, WorkCompletion};
 pub use object::context::{Context, Device, DeviceAttributes, PortAttributes};
 pub use object::device_memory::{DeviceMemory, DeviceRegion};
 pub use object::domain::{ProtectionDomain, XrcDomain};
+pub use object::events::Event;
 pub use object::gid::{Gid, GidEntry, GidKind, routed};
 pub use object::post::{Opcode, PostError, ReceiveWork, Scratch, SendFlags, SendTarget, SendWork};
 pub use object::queue_pair::QueuePair;

@@ -1,11 +1,13 @@
-//! IP over the adapter: TCP connections over an IP interface that the adapter carries (IP over
-//! InfiniBand, or the Ethernet of a RoCE adapter), by message size and mode of the interface.
+//! IP over the adapter: TCP connections and datagrams of UDP over an IP interface that the adapter
+//! carries (IP over InfiniBand, or the Ethernet of a RoCE adapter), by message size and mode of the
+//! interface.
 
 use crate::agreement::{Outcome, Stop, agree, attempt};
 use crate::context::{Context, Sweep};
 use crate::ip_interface::Interface;
 use crate::parameters;
 use crate::tcp::{self, Ends};
+use crate::udp;
 use verbena_fabric::{Error, Fabric, Result};
 use verbena_measure::result::Parameters;
 
@@ -15,6 +17,7 @@ enum Flow {
     PingPong,
     Stream,
     Both,
+    Datagrams,
 }
 
 /// Measures half a round trip, by mode and message size.
@@ -44,12 +47,25 @@ pub async fn stream_both<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_mode(context, Flow::Both).await
 }
 
+/// Measures the rate of datagrams of UDP one way, by mode and size.
+///
+/// # Errors
+///
+/// The run ends.
+pub async fn datagrams<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    by_mode(context, Flow::Datagrams).await
+}
+
 /// Returns the message sizes of a benchmark: the user's, or the coarse or the fine list.
 pub fn sizes(benchmark: &str, asked: Option<&[usize]>, is_coarse: bool) -> Vec<usize> {
     if let Some(asked) = asked {
         return asked.iter().copied().filter(|size| *size > 0).collect();
     }
     match (benchmark == "ip.latency", is_coarse) {
+        _ if benchmark == "ip.datagrams" && is_coarse => vec![64, 1024, 16_384],
+        _ if benchmark == "ip.datagrams" => {
+            vec![1, 64, 256, 1024, 2016, 4064, 16_384, udp::LONGEST]
+        }
         (true, true) => vec![1, 1024, 16_384],
         (true, false) => vec![1, 8, 64, 512, 1024, 4096, 16_384, 65_536],
         (false, true) => vec![64, 4096, 65_536],
@@ -75,6 +91,7 @@ async fn by_mode<F: Fabric>(context: &Context<'_, F>, flow: Flow) -> Result<()> 
                 let own = interfaces.own.get(number);
                 let ends = own.map_or(Ends::Hosts, Ends::Interface);
                 match flow {
+                    Flow::Datagrams => udp::datagrams(context, &parameters, own, size, pair).await,
                     Flow::PingPong => tcp::ping_pong(context, &parameters, ends, size, pair).await,
                     Flow::Stream | Flow::Both => {
                         let kind = (size, flow == Flow::Both);

@@ -1,7 +1,7 @@
 //! An IP interface of an adapter, as `ip.*` use it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use verbena_fabric::Result;
 
 /// An IP interface that an adapter carries, in one process.
@@ -33,6 +33,13 @@ pub trait Sockets {
     ///
     /// The system's.
     fn connect(&self, to: SocketAddr) -> io::Result<TcpStream>;
+
+    /// Binds a socket of UDP.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    fn datagrams(&self, address: SocketAddr) -> io::Result<UdpSocket>;
 }
 
 /// Opens the interfaces of the adapter in this process, one of the pair. The number is the same in

@@ -29,6 +29,7 @@ pub mod registry;
 mod sampling;
 mod tcp;
 mod test_data;
+mod udp;
 mod waiting_budget;
 mod wiring;
 

@@ -224,6 +224,9 @@ benchmarks! {
         "How fast is TCP one way on the adapter's IP interface?", "qdr_evaluation, Protocols";
     "ip.stream-both" Ip Two, "size", ip::stream_both,
         "How fast is TCP both ways on the adapter's IP interface?", "qdr_evaluation, Protocols";
+    "ip.datagrams" Ip Two, "size", ip::datagrams,
+        "How many datagrams of UDP per second pass the adapter's IP interface?",
+        "Linux commit f89271da32bc";
 }
 
 /// Returns the benchmark of this name.

@@ -22,11 +22,12 @@ fn small() -> Options {
 }
 
 /// Benchmarks of features that a model does not have.
-const WITHOUT: [&str; 7] = [
+const WITHOUT: [&str; 8] = [
     "baseline.cache-line",
     "baseline.memcpy",
     "baseline.tcp",
     "internals.registration",
+    "ip.datagrams",
     "ip.latency",
     "ip.stream",
     "ip.stream-both",

@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::resolved::{Port, Resolved};
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::{Error, Result};
@@ -24,6 +24,10 @@ impl Sockets for Own {
 
     fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
         TcpStream::connect_timeout(&to, CONNECTING)
+    }
+
+    fn datagrams(&self, address: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::bind(address)
     }
 }
 

@@ -3,7 +3,7 @@
 //! keeps the network namespace in which it was made.
 
 use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -61,6 +61,8 @@ pub enum Question {
     Mtu = 0,
     /// A TCP socket of IPv4: the answer's descriptor, or the system's error number.
     Tcp = 1,
+    /// A UDP socket of IPv4, in the same way.
+    Udp = 2,
 }
 
 /// Answers requests on standard input, a socket, until its peer ends. `mtu` is the MTU of the
@@ -83,7 +85,7 @@ pub fn answer(mtu: impl Fn(&str) -> io::Result<Option<u32>>) -> io::Result<()> {
                 let found = mtu(NAME)?.ok_or(io::ErrorKind::NotFound)?;
                 descriptor::send(&control, found, &[])?;
             }
-            1 => match tcp() {
+            kind @ (1 | 2) => match socket_of(kind == 1) {
                 Ok(made) => descriptor::send(&control, 0, &[made.as_fd()])?,
                 Err(error) => {
                     let number = error.raw_os_error().unwrap_or_default();
@@ -98,9 +100,17 @@ pub fn answer(mtu: impl Fn(&str) -> io::Result<Option<u32>>) -> io::Result<()> {
     }
 }
 
-fn tcp() -> io::Result<OwnedFd> {
-    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
-    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+fn socket_of(is_stream: bool) -> io::Result<OwnedFd> {
+    let kind = match is_stream {
+        true => SocketType::STREAM,
+        false => SocketType::DGRAM,
+    };
+    Ok(socket_with(
+        AddressFamily::INET,
+        kind,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
 }
 
 /// Starts an interface for each mode. `side` is the process's position in the pair.
@@ -174,10 +184,12 @@ impl Namespace {
                 _ => error,
             })?;
         match (question, descriptors.is_empty(), number) {
-            (Question::Tcp, true, 0) | (Question::Mtu, _, 0) => {
+            (Question::Tcp | Question::Udp, true, 0) | (Question::Mtu, _, 0) => {
                 Err(io::Error::other("the interface has ended"))
             }
-            (Question::Tcp, true, error) => Err(io::Error::from_raw_os_error(error.cast_signed())),
+            (Question::Tcp | Question::Udp, true, error) => {
+                Err(io::Error::from_raw_os_error(error.cast_signed()))
+            }
             _ => Ok((number, descriptors)),
         }
     }
@@ -212,8 +224,8 @@ impl Namespace {
         }
     }
 
-    fn socket(&self) -> io::Result<OwnedFd> {
-        let (_, descriptors) = self.ask(Question::Tcp)?;
+    fn socket(&self, kind: Question) -> io::Result<OwnedFd> {
+        let (_, descriptors) = self.ask(kind)?;
         let made = descriptors.into_iter().next();
         made.ok_or_else(|| io::Error::other("the interface made no socket"))
     }
@@ -221,7 +233,7 @@ impl Namespace {
 
 impl Sockets for Namespace {
     fn listen(&self, address: SocketAddr) -> io::Result<TcpListener> {
-        let made = self.socket()?;
+        let made = self.socket(Question::Tcp)?;
         set_socket_reuseaddr(&made, true)?;
         bind(&made, &address)?;
         listen(&made, 8)?;
@@ -229,7 +241,7 @@ impl Sockets for Namespace {
     }
 
     fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
-        let made = self.socket()?;
+        let made = self.socket(Question::Tcp)?;
         set_socket_timeout(&made, Timeout::Send, Some(WAIT))?;
         match connect(&made, &to) {
             // The time limit has passed (socket(7), SO_SNDTIMEO).
@@ -239,6 +251,12 @@ impl Sockets for Namespace {
                 Ok(TcpStream::from(made))
             }
         }
+    }
+
+    fn datagrams(&self, address: SocketAddr) -> io::Result<UdpSocket> {
+        let made = self.socket(Question::Udp)?;
+        bind(&made, &address)?;
+        Ok(UdpSocket::from(made))
     }
 }
 

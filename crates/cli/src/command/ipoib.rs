@@ -16,7 +16,9 @@ use verbena_bench::host::Host;
 use verbena_ipoib::address::Prefixed;
 use verbena_ipoib::descriptor;
 use verbena_ipoib::engine::{Engine, Failure as EngineFailure, Mode};
+use verbena_ipoib::hardware_address::HardwareAddress;
 use verbena_ipoib::namespace::{self, Plan};
+use verbena_ipoib::sysfs::Link;
 use verbena_run::environment::Environment;
 use verbena_run::supervise;
 
@@ -52,6 +54,12 @@ pub struct Arguments {
     /// port less 4.
     #[arg(long, value_name = "BYTES", value_parser = number::between::<u32>(68..=65_520))]
     mtu: Option<u32>,
+
+    /// Put the interface into the partition with this P_Key
+    ///
+    /// Its port must be a member. Interfaces of different partitions do not reach each other.
+    #[arg(long, value_name = "P_KEY", default_value = "0xffff", value_parser = partition)]
+    partition: u16,
 
     /// Print the interface's counters when the command has ended
     ///
@@ -113,6 +121,22 @@ pub struct EnterArguments {
     #[arg(long)]
     link_local: Option<Prefixed>,
 
+    /// Hardware address of the interface
+    #[arg(long)]
+    hardware: HardwareAddress,
+
+    /// Mode of the interface
+    #[arg(long)]
+    mode: ModeName,
+
+    /// Key of the interface's partition
+    #[arg(long, value_parser = number::between::<u32>(0..=u64::from(u16::MAX)))]
+    partition: u32,
+
+    /// Port of the interface
+    #[arg(long, value_parser = number::between::<u32>(0..=u64::from(u8::MAX)))]
+    port: u32,
+
     /// Command to run, with its arguments
     #[arg(
         required = true,
@@ -136,6 +160,19 @@ fn interface(name: &str) -> Result<String, String> {
              lo, all or default",
             verbena_ipoib::LONGEST_NAME
         )),
+    }
+}
+
+/// Reads the key of a partition, as a number or hexadecimal, and returns that of its full members.
+fn partition(text: &str) -> Result<u16, String> {
+    const FULL_MEMBER: u16 = 0x8000;
+    let key = match text.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match key {
+        Ok(key) if key & !FULL_MEMBER != 0 => Ok(key | FULL_MEMBER),
+        _ => Err("a P_Key is a number from 0x1 to 0xffff other than 0x8000".to_owned()),
     }
 }
 
@@ -168,7 +205,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         &library,
         &arguments.name,
         &arguments.address,
-        arguments.mode.mode(),
+        (arguments.mode.mode(), arguments.partition),
         arguments.mtu,
     )?;
     let (own, inherited) = descriptor::pair().map_err(Failure::system("make a socket"))?;
@@ -237,6 +274,12 @@ fn enter_command(plan: &Plan, control: i32, words: &[OsString]) -> Result<Comman
     if let Some(address) = plan.link_local {
         command.args(["--link-local", &address.to_string()]);
     }
+    if let Some(link) = &plan.link {
+        command.args(["--hardware", &link.hardware.to_string()]);
+        command.args(["--mode", link.mode.name()]);
+        command.args(["--partition", &link.partition.to_string()]);
+        command.args(["--port", &link.port.to_string()]);
+    }
     command.arg("--").args(words);
     Ok(command)
 }
@@ -254,6 +297,12 @@ pub fn enter(arguments: EnterArguments) -> Result<Exit, Failure> {
         mtu: arguments.mtu,
         addresses: arguments.address,
         link_local: arguments.link_local,
+        link: Some(Link {
+            hardware: arguments.hardware,
+            mode: arguments.mode.mode(),
+            partition: arguments.partition as u16,
+            port: arguments.port as u8,
+        }),
     };
     let made = namespace::enter(&plan)?;
     let descriptors: Vec<BorrowedFd<'_>> = made.descriptors.iter().map(AsFd::as_fd).collect();
@@ -292,6 +341,17 @@ mod tests {
             "default",
         ] {
             assert!(interface(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn partitions_have_the_key_of_full_members() {
+        for text in ["0x10", "0x8010", "16", "32784"] {
+            assert_eq!(partition(text), Ok(0x8010), "{text}");
+        }
+        assert_eq!(partition("0x7fff"), Ok(0xffff));
+        for text in ["", "0", "0x8000", "0x10000", "-1", "0x", "+0x1", "storage"] {
+            assert!(partition(text).is_err(), "{text:?}");
         }
     }
 

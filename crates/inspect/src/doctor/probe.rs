@@ -106,6 +106,7 @@ impl Probe {
                     mtu: IPV6_MTU,
                     addresses: Vec::new(),
                     link_local: None,
+                    link: None,
                 };
                 namespace::enter(&plan).map_err(|error| Failure::Probe(error.to_string()))?;
             }

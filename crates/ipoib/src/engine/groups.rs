@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use verbena_verbs::Gid;
 
-use crate::adapter::{Adapter, PARTITION};
+use crate::adapter::Adapter;
 use crate::address::Prefixed;
 use crate::group;
 use crate::membership;
@@ -14,10 +14,10 @@ use crate::membership;
 /// Most groups of an interface.
 const MOST_GROUPS: usize = 1024;
 
-/// Returns the groups that an interface with these addresses is always a member of.
-pub(super) fn fixed_groups(addresses: &[Prefixed]) -> HashSet<Gid> {
-    let of = |address: IpAddr| group::of(address, PARTITION);
-    let mut all = HashSet::from([group::broadcast(PARTITION), of(group::ALL_IPV4.into())]);
+/// Returns the groups that an interface with these addresses in a partition is always a member of.
+pub(super) fn fixed_groups(addresses: &[Prefixed], partition: u16) -> HashSet<Gid> {
+    let of = |address: IpAddr| group::of(address, partition);
+    let mut all = HashSet::from([group::broadcast(partition), of(group::ALL_IPV4.into())]);
     for one in addresses {
         if let IpAddr::V6(address) = one.address {
             all.insert(of(group::ALL_IPV6.into()));
@@ -45,7 +45,8 @@ impl Groups {
             return;
         }
         let of_programs = membership::read(&self.files, self.interface);
-        let of_programs = of_programs.into_iter().map(|one| group::of(one, PARTITION));
+        let of = |one| group::of(one, adapter.partition());
+        let of_programs = of_programs.into_iter().map(of);
         let mut wanted = self.fixed.clone();
         wanted.extend(of_programs);
         let left: Vec<Gid> = self.joined.difference(&wanted).copied().collect();

@@ -16,7 +16,7 @@ use verbena_verbs::Library;
 use self::groups::{Groups, fixed_groups};
 use self::pump::Pump;
 use self::wire::Wire;
-use crate::adapter::{Adapter, Failure as AdapterFailure, PARTITION};
+use crate::adapter::{Adapter, Failure as AdapterFailure};
 use crate::address::{Prefixed, link_local};
 use crate::connected::LONGEST_MTU;
 use crate::connection::Connections;
@@ -28,6 +28,7 @@ use crate::namespace::{IPV6_MTU, Plan};
 use crate::offload;
 use crate::segment::Segments;
 use crate::station::{Interface, Station};
+use crate::sysfs::Link;
 
 /// Bytes of the longest packet, with a header.
 const LONGEST: usize = offload::LENGTH + (1 << 16);
@@ -105,6 +106,16 @@ pub enum Mode {
     Connected,
 }
 
+impl Mode {
+    /// Returns the name, as the kernel's IP over InfiniBand has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Datagram => "datagram",
+            Mode::Connected => "connected",
+        }
+    }
+}
+
 /// An interface before its namespace exists.
 pub struct Engine {
     adapter: Adapter,
@@ -112,8 +123,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens the adapter for an interface of this name and these addresses, with the longest MTU of
-    /// its mode unless another is given.
+    /// Opens the adapter for an interface of this name and these addresses, in this mode and the
+    /// partition with this key, with the longest MTU of its mode unless another is given.
     ///
     /// # Errors
     ///
@@ -122,21 +133,22 @@ impl Engine {
         library: &Path,
         name: &str,
         addresses: &[Prefixed],
-        mode: Mode,
+        (mode, partition): (Mode, u16),
         mtu: Option<u32>,
     ) -> Result<Engine, Failure> {
         let library = Library::open(library).map_err(AdapterFailure::from)?;
-        let adapter = Adapter::open(&library, mode == Mode::Connected)?;
+        let adapter = Adapter::open(&library, partition, mode == Mode::Connected)?;
         let hardware = adapter.hardware();
         if let (Mode::Connected, Some(mtu @ ..LEAST_MTU)) = (mode, mtu) {
             return Err(Failure::TinyMtu { mtu });
         }
-        let (mode, longest) = match mode {
-            Mode::Datagram => ("datagram", adapter.mtu()),
-            Mode::Connected => ("connected", LONGEST_MTU),
+        let longest = match mode {
+            Mode::Datagram => adapter.mtu(),
+            Mode::Connected => LONGEST_MTU,
         };
         let mtu = mtu.unwrap_or(longest);
         if mtu > longest {
+            let mode = mode.name();
             return Err(Failure::LargeMtu { mode, longest, mtu });
         }
         let has_ipv6 = mtu >= IPV6_MTU;
@@ -150,6 +162,12 @@ impl Engine {
             link_local: has_ipv6.then(|| Prefixed {
                 address: link_local(hardware.gid, hardware.queue_pair).into(),
                 length: 64,
+            }),
+            link: Some(Link {
+                hardware,
+                mode,
+                partition,
+                port: adapter.port(),
             }),
         };
         Ok(Engine { adapter, plan })
@@ -174,7 +192,8 @@ impl Engine {
             return Ok(None);
         };
         let [device, changes, kernel, igmp, igmp6, tcp, tcp6] = files;
-        let Engine { adapter, plan } = self;
+        let Engine { mut adapter, plan } = self;
+        adapter.start_receiving();
         let addresses: Vec<Prefixed> = plan
             .addresses
             .iter()
@@ -182,7 +201,7 @@ impl Engine {
             .chain(plan.link_local)
             .collect();
         let mut groups = Groups {
-            fixed: fixed_groups(&addresses),
+            fixed: fixed_groups(&addresses, adapter.partition()),
             joined: HashSet::new(),
             files: [igmp.into(), igmp6.into()],
             interface: index,
@@ -195,7 +214,7 @@ impl Engine {
         }
         let station = Station::new(Interface {
             hardware: adapter.hardware(),
-            partition: PARTITION,
+            partition: adapter.partition(),
             mtu: plan.mtu as usize,
             datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
             addresses,
@@ -223,16 +242,17 @@ impl Engine {
         let mut pump = Pump {
             station,
             start: Instant::now(),
-            segments: Segments::default(),
+            segments: Segments::new(LONGEST),
             pieces: VecDeque::new(),
             fragments: 0,
             packet: Vec::new(),
             is_pending: false,
-            buffer: vec![0; LONGEST],
             groups,
             changes: changes.into(),
             connections: [tcp.into(), tcp6.into()],
             ended: None,
+            packets: 0,
+            average: 0,
         };
         pump.station.announce(&mut wire);
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;

@@ -34,17 +34,26 @@ const POLLING: Duration = Duration::from_micros(200);
 /// which it sleeps at once then: a sleeper that is woken gets a processor sooner than a poller.
 const LONG_YIELD: Duration = Duration::from_micros(500);
 const CONTENDED: Duration = Duration::from_millis(20);
+/// Average number of packets between pauses from which on a link counts as busy, and not as one
+/// whose packets answer each other. On a busy link the process does not ask for events, for which
+/// the adapter's thread would be woken for each packet, but naps, and looks for packets in between;
+/// it asks for events after a time without packets.
+const MANY: usize = 2;
+const NAP: Duration = Duration::from_micros(50);
+const NAPPING: Duration = Duration::from_millis(2);
+/// Packets of a pause that count for the average, so that one long burst is soon forgotten.
+const MOST_COUNTED: usize = 32;
 /// Most turns for which segments wait for more to be joined with.
 const MOST_HELD: u32 = 8;
 /// Bytes of a packet that have its headers, with those of the link.
 const FRONT: usize = 192;
 /// Milliseconds between looks at neighbours that have not answered, at a busy link, and at unused
 /// entries.
-const WAITING: i64 = 100;
-const BUSY: i64 = 1;
-const IDLE: i64 = 60_000;
+const WAITING: u64 = 100;
+const BUSY: u64 = 1;
+const IDLE: u64 = 60_000;
 /// Milliseconds between looks at unsent packets after the command has ended.
-const ENDING: i64 = 10;
+const ENDING: u64 = 10;
 /// Longest time in milliseconds for which TCP data that a command has left is sent, and for which
 /// other packets are.
 const LONGEST_FOR_DATA: u64 = 5_000;
@@ -54,8 +63,7 @@ const LONGEST_FOR_PACKETS: u64 = 1_000;
 pub(super) struct Pump {
     pub(super) station: Station,
     pub(super) start: Instant,
-    /// Bytes read from the device, and the segments that are left of it.
-    pub(super) buffer: Vec<u8>,
+    /// The last packet read from the device, and the segments that are left of it.
     pub(super) segments: Segments,
     /// Fragments of a packet that has been cut, and packets that have to be sent again.
     pub(super) pieces: VecDeque<Vec<u8>>,
@@ -70,6 +78,9 @@ pub(super) struct Pump {
     pub(super) connections: [File; 2],
     /// When the command's end was noticed.
     pub(super) ended: Option<u64>,
+    /// Packets sent and received since the last pause, and a moving average of them in sixteenths.
+    pub(super) packets: usize,
+    pub(super) average: usize,
 }
 
 impl Pump {
@@ -80,7 +91,9 @@ impl Pump {
         let mut idle_since = None;
         let mut polling_from = self.start;
         loop {
-            wire.now = self.now();
+            let now = Instant::now();
+            wire.adapter.set_time(now);
+            wire.now = now.duration_since(self.start).as_millis() as u64;
             let mut is_idle = !self.receive(wire, &mut datagram)?;
             self.use_connections(wire);
             let is_left = self.is_pending || !self.pieces.is_empty();
@@ -99,6 +112,7 @@ impl Pump {
                 wire.adapter.tick();
                 self.groups.is_changed = true;
                 self.use_changes(wire);
+                self.use_port_events(wire)?;
                 // Peers can keep the loop from waiting.
                 if self.ended.is_none() && is_closed(control)? {
                     self.ended = Some(now);
@@ -106,7 +120,7 @@ impl Pump {
                 if self.is_over(wire, now)? {
                     return Ok(());
                 }
-                next_tick = now + self.ended.map_or(WAITING, |_| ENDING) as u64;
+                next_tick = now + self.ended.map_or(WAITING, |_| ENDING);
             }
             if !is_idle {
                 idle_since = None;
@@ -114,6 +128,10 @@ impl Pump {
             }
             // A packet often follows soon: polling for a moment saves two wake-ups.
             let is_blocked = self.is_pending || wire.connections.waiting() > 0;
+            if idle_since.is_none() {
+                let packets = std::mem::take(&mut self.packets).min(MOST_COUNTED);
+                self.average = (3 * self.average + 16 * packets) / 4;
+            }
             let since = *idle_since.get_or_insert_with(Instant::now);
             let is_polling = since >= polling_from && since.elapsed() < POLLING;
             if is_polling && !is_blocked && !wire.is_removed {
@@ -123,6 +141,11 @@ impl Pump {
                 if before.elapsed() > LONG_YIELD {
                     polling_from = Instant::now() + CONTENDED;
                 }
+                continue;
+            }
+            let is_busy = self.average >= 16 * MANY;
+            if is_busy && since.elapsed() < NAPPING && !wire.is_removed {
+                is_readable |= self.nap(wire)?;
                 continue;
             }
             idle_since = None;
@@ -176,10 +199,20 @@ impl Pump {
         wire.next_hops.clear();
         // If the kernel does not answer, the addresses stay as they are.
         if let Ok(addresses) = wire.kernel.addresses(wire.index) {
-            self.groups.fixed = fixed_groups(&addresses);
+            self.groups.fixed = fixed_groups(&addresses, wire.adapter.partition());
             self.groups.is_changed = true;
             self.station.set_addresses(&addresses, wire);
         }
+    }
+
+    /// Announces the addresses again after changes of the port: neighbours send to the LID of the
+    /// last message. Connections are set up anew, because their peers acknowledge to the old one.
+    fn use_port_events(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        if wire.adapter.take_port_events()? {
+            self.station.announce(wire);
+            wire.connections.close_all(&mut wire.adapter);
+        }
+        Ok(())
     }
 
     /// Uses them for a packet that has just come, once for all packets of a turn: it was sent after
@@ -201,6 +234,7 @@ impl Pump {
         for _ in 0..TURN / BATCH {
             let count = wire.adapter.poll(&mut completions)?;
             are_some |= count > 0;
+            self.packets += count;
             for completion in &completions[..count] {
                 let received = match wire.adapter.complete(completion, datagram) {
                     Completion::Nothing | Completion::Connected(Completed::Nothing) => continue,
@@ -215,9 +249,8 @@ impl Pump {
                     continue;
                 }
                 let source: Source = received.source;
-                let now = self.now();
-                self.station
-                    .receive(&datagram[..received.length], source, now, wire);
+                let datagram = &datagram[..received.length];
+                self.station.receive(datagram, source, wire.now, wire);
             }
             if count < BATCH {
                 if let Some(connected) = wire.adapter.connected() {
@@ -324,13 +357,13 @@ impl Pump {
     }
 
     /// Takes a packet from the device into the memory of a request, and sends it by a connection if
-    /// its neighbour has one. Else the packet is in the buffer. Returns the bytes in the buffer.
-    /// `are_used` is set once changes of the namespace are used.
+    /// its neighbour has one. Else the packet is in the memory of `segments`. Returns the
+    /// bytes there. `are_used` is set once changes of the namespace are used.
     fn read(&mut self, wire: &mut Wire, now: u64, are_used: &mut bool) -> io::Result<usize> {
         let slot = wire.adapter.connected().and_then(|connected| {
             let slot = connected.next_slot()?;
             let (region, at) = connected.slot(slot);
-            let (header, _) = self.buffer.split_at_mut(offload::LENGTH);
+            let (header, _) = self.segments.buffer().split_at_mut(offload::LENGTH);
             let at = at + encapsulation::LENGTH;
             let longest = LONGEST - offload::LENGTH;
             Some((
@@ -339,7 +372,7 @@ impl Pump {
             ))
         });
         let Some((slot, length)) = slot else {
-            let length = wire.device.read(&mut self.buffer)?;
+            let length = wire.device.read(self.segments.buffer())?;
             self.use_changes_before(wire, are_used);
             return Ok(length);
         };
@@ -352,7 +385,7 @@ impl Pump {
             && length > offload::LENGTH
         {
             let (region, at) = connected.slot(slot);
-            let into = &mut self.buffer[offload::LENGTH..length];
+            let into = &mut self.segments.buffer()[offload::LENGTH..length];
             region
                 .read(at + encapsulation::LENGTH, into)
                 .map_err(io::Error::other)?;
@@ -363,7 +396,8 @@ impl Pump {
     /// Sends a packet that stands in a slot by a connection, if its neighbour has one. `length` is
     /// that of the device's header, which is in the buffer, and the packet.
     fn send_slot(&mut self, wire: &mut Wire, slot: u32, length: usize, now: u64) -> bool {
-        let header = self.buffer.first_chunk().and_then(Header::parse);
+        let header = self.segments.buffer().first_chunk();
+        let header = header.and_then(Header::parse);
         let header = header.filter(|header| header.long.is_none());
         let (Some(header), Some(length)) = (header, length.checked_sub(offload::LENGTH)) else {
             return false;
@@ -419,9 +453,12 @@ impl Pump {
             if !self.is_pending && !self.next_piece() && !self.segments.next(&mut self.packet) {
                 match self.read(wire, now, &mut are_used) {
                     // A connection has it.
-                    Ok(0) => moved = true,
+                    Ok(0) => {
+                        self.packets += 1;
+                        moved = true;
+                    }
                     Ok(length) => {
-                        if self.segments.take(&self.buffer[..length]).is_err() {
+                        if self.segments.take(length).is_err() {
                             self.station.take_invalid();
                         }
                     }
@@ -445,6 +482,7 @@ impl Pump {
                     }
                 }
             }
+            self.packets += 1;
             moved = true;
         }
         Ok((moved, false))
@@ -456,6 +494,17 @@ impl Pump {
         let is_there = piece.is_some();
         self.packet = piece.unwrap_or_else(|| std::mem::take(&mut self.packet));
         is_there
+    }
+
+    /// Waits for the device for a moment. Returns whether it is readable.
+    fn nap(&mut self, wire: &Wire) -> Result<bool, Failure> {
+        let of_device = match self.is_pending {
+            true => PollFlags::empty(),
+            false => PollFlags::IN,
+        };
+        let mut device = [PollFd::from_borrowed_fd(wire.device.as_fd(), of_device)];
+        ready(&mut device, NAP)?;
+        Ok(!device[0].revents().is_empty())
     }
 
     /// Waits for work. Returns whether the device is readable, and whether the peer of `control` is
@@ -481,21 +530,25 @@ impl Pump {
         let mut descriptors = vec![
             PollFd::from_borrowed_fd(wire.adapter.events(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.changes.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(wire.adapter.port_events(), PollFlags::IN),
         ];
         descriptors.extend(control.into_iter().chain(with_device.then_some(device)));
-        ready(&mut descriptors, timeout)?;
+        ready(&mut descriptors, Duration::from_millis(timeout))?;
         let mut found = descriptors.iter().map(PollFd::revents);
         let mut next = |is_there: bool| match is_there {
             true => found.next().unwrap_or(PollFlags::empty()),
             false => PollFlags::empty(),
         };
-        let (events, changes) = (next(true), next(true));
+        let (events, changes, port_events) = (next(true), next(true), next(true));
         let (control, device) = (next(with_control), next(with_device));
         if !changes.is_empty() {
             self.use_changes(wire);
         }
         if events.contains(PollFlags::IN) {
             wire.adapter.take_event()?;
+        }
+        if port_events.contains(PollFlags::IN) {
+            self.use_port_events(wire)?;
         }
         if device.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
             wire.is_removed = true;
@@ -505,11 +558,11 @@ impl Pump {
     }
 }
 
-/// Waits until a descriptor is ready, or for a number of milliseconds.
-fn ready(descriptors: &mut [PollFd<'_>], milliseconds: i64) -> Result<(), Failure> {
+/// Waits until a descriptor is ready, or for a time.
+fn ready(descriptors: &mut [PollFd<'_>], time: Duration) -> Result<(), Failure> {
     let timeout = Timespec {
-        tv_sec: milliseconds / 1000,
-        tv_nsec: milliseconds % 1000 * 1_000_000,
+        tv_sec: time.as_secs().cast_signed(),
+        tv_nsec: time.subsec_nanos().into(),
     };
     match poll(descriptors, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -520,6 +573,6 @@ fn ready(descriptors: &mut [PollFd<'_>], milliseconds: i64) -> Result<(), Failur
 /// Returns whether the peer of a socket is closed.
 fn is_closed(control: &OwnedFd) -> Result<bool, Failure> {
     let mut control = [PollFd::new(control, PollFlags::IN)];
-    ready(&mut control, 0)?;
+    ready(&mut control, Duration::ZERO)?;
     Ok(!control[0].revents().is_empty())
 }

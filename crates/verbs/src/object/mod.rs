@@ -8,6 +8,7 @@ pub mod completion_queue;
 pub mod context;
 pub mod device_memory;
 pub mod domain;
+pub mod events;
 pub mod gid;
 mod locked;
 mod multicast;
