@@ -23,8 +23,8 @@ SYSTEMS = ("connectx-qdr", "connectx3-qdr", "connectx5-edr", "connectx6-hdr", "c
 LATENCY_SIZES = (8, 64, 1024, 4096, 16384, 65536)
 BANDWIDTH_SIZES = (4096, 65536, 1 << 20)
 RATE_SIZES = (8,)
-# As the model's benchmarks.
-WINDOW = 64
+# As the model's benchmarks: requests in flight, and of how many one has a completion.
+WINDOW, SIGNALLED = 64, 16
 RUNS = 3
 MEBIBYTE = 1 << 20
 # Columns of perftest: a median in us; an average bandwidth in MiB/s and a rate in millions of messages per second.
@@ -143,8 +143,8 @@ def perftest(system: str, curve: Curve, size: int, off: list[float]) -> float | 
     if is_latency:
         figures = [one for one in [run(system, curve.tool, size, 5000, MEDIAN, off)] if one]
         return float(figures[0][1]) * 1e3 if figures else None
-    count = min(200_000, max(2000, (1 << 30) // size))
-    tool = (*curve.tool, "-t", str(WINDOW))
+    count = min(1_000_000, max(2000, (1 << 30) // size))
+    tool = (*curve.tool, "-t", str(WINDOW), "-Q", str(SIGNALLED))
     found = [one for one in (run(system, tool, size, count, AVERAGE, off) for _ in range(RUNS)) if one]
     if not found:
         return None

@@ -6,7 +6,8 @@
 //! again. Until the rate is known, and on other machines, each read is one of the system.
 
 use crate::clock;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// Nanoseconds for which the counter is followed without a look at the system's clock.
 const SPAN: u64 = 1_000_000;
@@ -42,6 +43,19 @@ impl Pair {
             false => Err(nanoseconds),
         }
     }
+}
+
+/// The rate that a clock of this process measured last; 0 before.
+static KNOWN_RATE: AtomicU64 = AtomicU64::new(0);
+
+/// The pair from which clocks measure that begin later ([`prepare`]).
+static EARLY: Mutex<Option<Pair>> = Mutex::new(None);
+
+/// Returns a pair of this process that was read before another one, but not long before.
+fn earlier(now: Pair) -> Option<Pair> {
+    let early = (*EARLY.lock().unwrap_or_else(|error| error.into_inner()))?;
+    let passed = now.nanoseconds.checked_sub(early.nanoseconds)?;
+    (passed <= MEASURED.1).then_some(early)
 }
 
 /// A clock, of one thread at a time.
@@ -87,7 +101,16 @@ impl CounterClock {
         match Pair::read() {
             Ok(pair) => {
                 self.interrupted = 0;
+                let is_first = self.first.nanoseconds == 0;
+                if is_first && let Some(early) = earlier(pair) {
+                    self.first = early;
+                }
                 self.follow(pair);
+                if self.rate != 0 {
+                    KNOWN_RATE.store(self.rate, Ordering::Relaxed);
+                } else if is_first {
+                    self.adopt(KNOWN_RATE.load(Ordering::Relaxed));
+                }
                 pair.nanoseconds
             }
             Err(nanoseconds) => {
@@ -114,10 +137,17 @@ impl CounterClock {
             if is_another || !is_possible {
                 return self.begin(now);
             }
-            (self.rate, self.span) = (rate, (SPAN << 32) / rate);
+            self.adopt(rate);
             if passed >= MEASURED.1 {
                 self.first = now;
             }
+        }
+    }
+
+    /// Follows the counter at a rate, if that is known.
+    fn adopt(&mut self, rate: u64) {
+        if rate != 0 {
+            (self.rate, self.span) = (rate, (SPAN << 32) / rate);
         }
     }
 
@@ -131,9 +161,13 @@ impl CounterClock {
     }
 }
 
-/// Finds out whether the counter can be used, which reads a file.
+/// Finds out whether the counter can be used, which reads a file, and begins to measure its rate.
 pub fn prepare() {
-    is_counter_even();
+    if is_counter_even()
+        && let Ok(pair) = Pair::read()
+    {
+        *EARLY.lock().unwrap_or_else(|error| error.into_inner()) = Some(pair);
+    }
 }
 
 /// Returns whether the counter measures time on this machine.

@@ -22,9 +22,10 @@ use verbena_emulation::lateness::{Side, is_late};
 use verbena_faults::link::Direction;
 use verbena_hca_os::counter_clock::CounterClock;
 
-/// Most nanoseconds of a post before the time is read and after the time to which it lasts:
-/// perftest's writes, whose posts follow each other at once, take 48 ns longer than that.
-const OUTSIDE: u64 = 64;
+/// Most nanoseconds between two posts that count as the second one's time: what the calls do
+/// outside of the time that is waited for, and the loop of a benchmark, which is in the model's
+/// time, too. perftest's writes take up to 115 ns.
+const OUTSIDE: u64 = 150;
 
 /// Most nanoseconds that are made up for in this way.
 const LONGEST_OVERTIME: u64 = 20_000;
