@@ -22,9 +22,9 @@ use verbena_emulation::lateness::{Side, is_late};
 use verbena_faults::link::Direction;
 use verbena_hca_os::counter_clock::CounterClock;
 
-/// Most nanoseconds between two posts that count as the second one's time: what the calls do
-/// outside of the time that is waited for, and the loop of a benchmark, which is in the model's
-/// time, too. perftest's writes take up to 115 ns.
+/// Most nanoseconds between two posts that count as the second one's time: the work of the calls
+/// before and after the wait, and the loop of a benchmark, which is in the model's time, too.
+/// perftest's writes take up to 115 ns.
 const OUTSIDE: u64 = 150;
 
 /// Most nanoseconds that are made up for in this way.
@@ -239,8 +239,8 @@ impl Passages {
     }
 
     /// Sets the time in which a request is posted that began at `now` and is to end at `end`. It
-    /// begins earlier by what the call, and the work of the last one, need outside of it, but not
-    /// before the last one has ended.
+    /// begins earlier by the time of other work between two posts, but not before the last one has
+    /// ended.
     pub fn set_posting(&mut self, now: u64, end: u64) {
         let outside = OUTSIDE + std::mem::take(&mut self.overtime);
         let early = now.saturating_sub(self.posted).min(outside);

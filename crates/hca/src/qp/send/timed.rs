@@ -3,7 +3,7 @@
 //!
 //! They are the latest requests of the queue: pending ones come before them. Any other call or
 //! event of the queue pair takes the send queue's lock by [`Qp::lock_send`], which first turns them
-//! into pending requests on the link ([`SendQueue::settle`]); what hinders one does so, too. So
+//! into pending requests on the link ([`SendQueue::settle`]); an obstacle does so, too. So
 //! this module decides nothing about retries, flushes or failures.
 
 use super::full::full;
@@ -101,7 +101,7 @@ impl TimedRequest {
     }
 }
 
-/// What the times of a request depend on: its operation, placement and size.
+/// The operation, placement and size of a request, on which its times depend.
 type Key = (Operation, Placement, u64);
 
 /// Those of a send queue.
@@ -183,8 +183,8 @@ impl SendQueue {
 }
 
 impl Qp {
-    /// Posts a plain write or read of an emulated adapter, and keeps the thread busy as long as that
-    /// would. Returns None, without effect, if it must become a pending request.
+    /// Posts a plain write or read of an emulated adapter, and keeps the thread busy as long as
+    /// that would. Returns None, without effect, if it must become a pending request.
     #[inline(never)]
     pub(super) fn post_in_time(
         self: &Arc<Qp>,
@@ -273,8 +273,8 @@ impl Qp {
         }
     }
 
-    /// Has the queue pair woken for the next timed request. Those that wait for pending requests are
-    /// continued with them.
+    /// Has the queue pair woken for the next timed request. Those that wait for pending requests
+    /// are continued with them.
     pub(super) fn follow_timed(self: &Arc<Qp>, send: &mut SendQueue) {
         if send.pending.is_empty()
             && let Some(timed) = send.timed.as_deref()
