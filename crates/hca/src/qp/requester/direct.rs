@@ -15,7 +15,7 @@ use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::section::Section;
 
 /// Bytes moved in one section: revoking a right waits for no more than that.
-pub(in crate::qp) const CHUNK: u64 = 1 << 20;
+pub(super) const CHUNK: u64 = 1 << 20;
 
 /// Result of a direct operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

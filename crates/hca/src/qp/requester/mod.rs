@@ -14,7 +14,7 @@ mod answer;
 mod atomic;
 pub(super) mod causes;
 mod datagram;
-pub(in crate::qp) mod direct;
+mod direct;
 pub(super) mod outcome;
 mod parts;
 mod plain;

@@ -31,7 +31,7 @@ impl Qp {
     /// Returns the bytes of a request if it may be plain: some bytes, inline or at most `longest`
     /// in one buffer, without flags that order it after others, and not to be captured.
     #[inline]
-    pub(in crate::qp) fn plain_length(
+    fn plain_length(
         &self,
         send: &mut SendQueue,
         request: &SendRequest<'_>,
@@ -52,6 +52,16 @@ impl Qp {
             && length <= most.into()
             && (!observed::is_any() || self.may_be_fast(send, request));
         is_plain.then_some(length as u32)
+    }
+
+    /// Returns the bytes of a request for the peer's memory if it may be plain.
+    #[inline]
+    pub(in crate::qp) fn plain_access_length(
+        &self,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Option<u32> {
+        self.plain_length(send, request, CHUNK as u32)
     }
 
     /// Returns the address of a buffer in the local arena, valid while the section is open; None
@@ -146,7 +156,7 @@ impl Qp {
         let [buffer] = request.sges else {
             return None;
         };
-        let length = self.plain_length(send, request, CHUNK as u32)?;
+        let length = self.plain_access_length(send, request)?;
         if send.channel.as_ref()?.peer.is_dead() {
             return None;
         }

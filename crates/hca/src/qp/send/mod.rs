@@ -22,6 +22,7 @@ mod progress;
 mod request;
 mod single_request;
 mod timed;
+mod timed_state;
 
 use counting::Counting;
 use request::RequestStage;
@@ -91,7 +92,7 @@ pub struct SendQueue {
     /// Whether requests in flight are not pending ones, but in a lane or timed.
     is_unsettled: bool,
     /// Plain requests of an emulated adapter, once there were some.
-    timed: Option<Box<timed::TimedRequests>>,
+    timed: Option<Box<timed_state::TimedRequests>>,
     /// Lane for short messages, once there were some.
     send_lane: Option<Box<lane_state::SendLane<crate::qp::Qp>>>,
     /// Messages in the channel until the consumer is notified of a lane, u32::MAX for none.

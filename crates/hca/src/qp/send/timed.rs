@@ -8,135 +8,21 @@
 
 use super::full::full;
 use super::request::RequestStage;
+use super::timed_state::{INLINE, TimedRequest, TimedRequests};
 use super::{Backoff, SendQueue, SendRequest};
-use crate::causes::link::Medium;
 use crate::causes::link::is_cut;
-use crate::causes::passage::{Executed, Posted};
-use crate::emulation::schedule::{Due, Posting, Way};
+use crate::causes::passage::Executed;
+use crate::emulation::schedule::{Posting, Way};
 use crate::emulation::work::{self, Work};
 use crate::emulation::{self, Emulation};
 use crate::link;
 use crate::observed;
 use crate::qp::Qp;
 use crate::qp::inline_data::gather_inline;
-use crate::qp::requester::direct::CHUNK;
-use crate::qp::terms::is_answered;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_emulation::lateness::Side;
-use verbena_emulation::operation::{Operation, Placement};
-use verbena_emulation::table::Times;
 use verbena_hca_os::errno::Result;
-
-/// Most bytes of inline data: longer requests become pending ones.
-const INLINE: usize = 64;
-
-/// A request that is not complete.
-struct TimedRequest {
-    index: u64,
-    psn: u32,
-    wr_id: u64,
-    opcode: ibv_wr_opcode,
-    flags: u32,
-    length: u32,
-    /// Its buffer, unless it is inline.
-    address: u64,
-    lkey: u32,
-    remote_address: u64,
-    rkey: u32,
-    is_signalled: bool,
-    due: Due,
-    /// Nanoseconds from posting to completion.
-    time: u64,
-    executed: Option<Executed>,
-    inline: [u8; INLINE],
-}
-
-impl TimedRequest {
-    fn buffer(&self) -> ibv_sge {
-        let is_inline = self.flags & IBV_SEND_INLINE != 0;
-        ibv_sge {
-            addr: match is_inline {
-                true => self.inline.as_ptr() as u64,
-                false => self.address,
-            },
-            length: self.length,
-            lkey: self.lkey,
-        }
-    }
-
-    fn request<'a>(&self, buffers: &'a [ibv_sge]) -> SendRequest<'a> {
-        SendRequest {
-            wr_id: self.wr_id,
-            opcode: self.opcode,
-            flags: self.flags,
-            sges: buffers,
-            remote_address: self.remote_address,
-            rkey: self.rkey,
-            ..SendRequest::default()
-        }
-    }
-
-    /// Returns its passage over the link from a port.
-    fn posted(&self, port: u8) -> Posted {
-        let is_fetch = is_answered(self.opcode);
-        let length = u64::from(self.length);
-        Posted {
-            index: self.index,
-            now: self.due.arrival,
-            port,
-            medium: Medium::Request,
-            bytes: if is_fetch { 0 } else { length },
-            answer_bytes: if is_fetch { length } else { 0 },
-            is_fetch,
-            // Without rules nothing is repeated.
-            retries: None,
-            completion: self.due.completion,
-            time: self.time,
-            lead: self.due.lead,
-            work: Work::Copy,
-            is_signalled: self.is_signalled,
-        }
-    }
-}
-
-/// The operation, placement and size of a request, on which its times depend.
-type Key = (Operation, Placement, u64);
-
-/// Those of a send queue.
-#[derive(Default)]
-pub(super) struct TimedRequests {
-    /// In the order of posting; those executed come first.
-    waiting: VecDeque<TimedRequest>,
-    executed: usize,
-    /// The times of the last one.
-    times: Option<(Key, Times)>,
-}
-
-impl TimedRequests {
-    /// Returns the times of a request.
-    fn times(&mut self, emulation: &Emulation, posting: &Posting) -> Times {
-        let (operation, placement) = posting.kind();
-        let key = (operation, placement, posting.bytes);
-        match self.times {
-            Some((known, times)) if known == key => times,
-            _ => {
-                let times = emulation.times(posting);
-                self.times = Some((key, times));
-                times
-            }
-        }
-    }
-
-    /// Returns the time of the next execution or completion; u64::MAX if there is none.
-    fn next(&self) -> u64 {
-        let next = self.waiting.get(self.executed);
-        let first = self.waiting.front().and_then(|one| one.executed);
-        let arrival = next.map_or(u64::MAX, |one| one.due.arrival);
-        arrival.min(first.map_or(u64::MAX, |one| one.completion))
-    }
-}
 
 impl SendQueue {
     /// Returns whether there are requests that are not pending ones.
@@ -200,7 +86,7 @@ impl Qp {
         {
             return None;
         }
-        let length = self.plain_length(send, request, CHUNK as u32)?;
+        let length = self.plain_access_length(send, request)?;
         let buffer = request.sges.first()?;
         if request.is_inline() && (is_read || length as usize > INLINE) {
             return None;
