@@ -1,7 +1,7 @@
 //! Timing errors of a run: counts of each process, in a file of a fixed layout, and their sum in
 //! words.
 //!
-//! The file is 4 KiB: the line `verbena lateness 1`, the PID and the name of the process, a line
+//! The file is 4 KiB: the line `verbena lateness 2`, the PID and the name of the process, a line
 //! each, zeros up to [`WORDS_AT`], then the 64-bit words of [`Word`] and of the two distributions
 //! in the machine's byte order.
 
@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// First line of a report.
-pub const HEADER: &str = "verbena lateness 1";
+pub const HEADER: &str = "verbena lateness 2";
 
 /// Length of a report in bytes.
 pub const LENGTH: usize = 4096;
@@ -236,7 +236,7 @@ mod tests {
             (slow, 2),
         ]));
         all.add(&report(&[(requests, 20), (late, 2), (slow, 1)]));
-        all.add(b"verbena lateness 2\n");
+        all.add(b"verbena lateness 1\n");
         assert_eq!((all.processes, all.broken), (2, 1));
         assert_eq!(all.share_late(), 0.05);
         assert_eq!(all.verdict(), Verdict::Good);

@@ -53,7 +53,8 @@ static EARLY: Mutex<Option<Pair>> = Mutex::new(None);
 
 /// Returns a pair of this process that was read before another one, but not long before.
 fn earlier(now: Pair) -> Option<Pair> {
-    let early = (*EARLY.lock().unwrap_or_else(|error| error.into_inner()))?;
+    // After a fork(2) another thread may hold it for ever.
+    let early = (*EARLY.try_lock().ok()?)?;
     let passed = now.nanoseconds.checked_sub(early.nanoseconds)?;
     (passed <= MEASURED.1).then_some(early)
 }
@@ -153,6 +154,9 @@ impl CounterClock {
 
     /// Begins to measure the rate anew.
     fn begin(&mut self, now: Pair) {
+        if self.rate != 0 {
+            KNOWN_RATE.store(0, Ordering::Relaxed);
+        }
         *self = CounterClock {
             first: now,
             last: now,
@@ -165,8 +169,9 @@ impl CounterClock {
 pub fn prepare() {
     if is_counter_even()
         && let Ok(pair) = Pair::read()
+        && let Ok(mut early) = EARLY.try_lock()
     {
-        *EARLY.lock().unwrap_or_else(|error| error.into_inner()) = Some(pair);
+        *early = Some(pair);
     }
 }
 

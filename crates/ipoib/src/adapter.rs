@@ -588,18 +588,23 @@ impl Adapter {
         self.context.events()
     }
 
-    /// Takes the events of the port that wait. Returns whether neighbours may have an old LID of
-    /// it.
+    /// Takes the events of the port. Returns whether paths to it may be others, and then whether
+    /// its LID is another one.
     ///
     /// # Errors
     ///
     /// The adapter fails.
-    pub fn take_port_events(&self) -> Result<bool, Failure> {
+    pub fn take_port_events(&mut self) -> Result<Option<bool>, Failure> {
         let mut is_changed = false;
         while let Some(event) = self.context.take_event()? {
             is_changed |= event == Event::Paths;
         }
-        Ok(is_changed)
+        if !is_changed {
+            return Ok(None);
+        }
+        let lid = self.context.port(self.port)?.lid;
+        let before = std::mem::replace(&mut self.attributes.lid, lid);
+        Ok(Some(lid != before))
     }
 
     /// Returns the descriptor that is readable when there is an event.

@@ -245,7 +245,8 @@ impl Lane {
                 slots.free.pop();
                 slots.owners[slot as usize] = self.number;
                 if self.in_flight == 0 {
-                    self.moved = slots.now;
+                    // Not the turn's: this thread may have waited since that was read.
+                    self.moved = Instant::now();
                 }
                 self.in_flight += 1;
                 self.unblock();

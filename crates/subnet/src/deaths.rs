@@ -1,5 +1,5 @@
 //! Random fabrics whose links and switches die and come back: after each change, the manager's
-//! tables lead from each host to each other that links connect with it, and nowhere in a circle.
+//! tables lead from each host to each other that links connect with it.
 
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn check(subnet: &mut Subnet, manager: End) {
             assert_eq!(reached, Some(to), "from {from:?} to {to:?}");
         }
     }
-    // An address that no port has leads to no end, and in no circle.
+    // An address that no port has leads nowhere.
     for &from in &hosts {
         assert_eq!(fabric.carry_data(from, 0xbfff, Load::default()), None);
     }
@@ -94,7 +94,7 @@ fn run(switches: usize, links: &[(usize, usize)], changes: &[(bool, usize)]) {
         }
         check(&mut subnet, place);
     }
-    // All comes back.
+    // All links come up.
     for &end in &ends {
         if !subnet.fabric.port(end).unwrap().is_linked() {
             subnet.change_link(end, physical::POLLING);
@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_tables_lead_to_all_that_lives(
+    fn tables_reach_every_connected_host(
         switches in 1usize..9,
         links in proptest::collection::vec((any::<usize>(), any::<usize>()), 0..24),
         changes in proptest::collection::vec((any::<bool>(), any::<usize>()), 0..12),
@@ -118,7 +118,7 @@ proptest! {
 
 #[test]
 #[ignore = "seconds: larger fabrics and more deaths, by night"]
-fn the_tables_of_large_fabrics_lead_to_all_that_lives() {
+fn tables_of_large_fabrics_reach_every_connected_host() {
     let strategy = (
         20usize..120,
         proptest::collection::vec((any::<usize>(), any::<usize>()), 100..500),

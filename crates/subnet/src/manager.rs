@@ -2,7 +2,7 @@
 //! changes the state directly instead of by datagrams, so that a fabric is up at once. It routes by
 //! shortest paths, which are free of loops, but not of deadlocks on every topology.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use crate::attribute::port_info::{self, capability, state};
 use crate::attribute::{sm_info, switch_info};
@@ -127,6 +127,12 @@ impl Manager {
             );
         }
         self.in_service = now;
+    }
+
+    /// Ends the subscriptions of queue pairs of a node.
+    pub fn end_subscriptions(&mut self, fabric: &Fabric, node: u32, queue_pairs: &BTreeSet<u32>) {
+        let administration = &mut self.administration;
+        administration.end_subscriptions_of(fabric, node, queue_pairs);
     }
 
     /// Prepares the reports of a notice for its subscribers.

@@ -24,6 +24,8 @@ pub const PRODUCER: Field = Field::at_byte(1, 24);
 pub const TRAP: Field = Field::at_byte(4, 16);
 /// LID of the issuer.
 pub const ISSUER: Field = Field::at_byte(6, 16);
+/// Number of the trap of changed capabilities of a port.
+pub const CAPABILITIES_CHANGED: u64 = 144;
 /// Size of a notice in a trap.
 pub const SIZE: usize = 64;
 

@@ -8,7 +8,9 @@ use crate::fabric::{End, Fabric, Kind, Port};
 use crate::fault::Fault;
 use crate::mad::{Mad, class, method, status};
 use crate::manager::Manager;
+use crate::notice;
 use crate::route::{PERMISSIVE, Packet};
+use std::collections::BTreeSet;
 
 /// A datagram that a program at a port receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +64,13 @@ impl Subnet {
         self.fabric.set_link(end, physical);
         self.settle(&mut deliveries);
         deliveries
+    }
+
+    /// Ends the subscriptions of queue pairs of a node, whose program has ended.
+    pub fn end_subscriptions(&mut self, node: u32, queue_pairs: &BTreeSet<u32>) {
+        if let Some(manager) = &mut self.manager {
+            manager.end_subscriptions(&self.fabric, node, queue_pairs);
+        }
     }
 
     /// Marks a port as that of a subnet manager or not, and returns the traps and reports that
@@ -154,7 +163,12 @@ impl Subnet {
     /// Sends the traps of agents to the subnet manager.
     fn send_traps(&mut self, deliveries: &mut Vec<Delivery>) {
         while !self.fabric.traps.is_empty() {
-            for (from, notice) in std::mem::take(&mut self.fabric.traps) {
+            let traps = std::mem::take(&mut self.fabric.traps);
+            // A change of capabilities changes no table.
+            let is_sweep_due = traps
+                .iter()
+                .any(|(_, notice)| notice::TRAP.get(notice) != notice::CAPABILITIES_CHANGED);
+            for (from, notice) in traps {
                 let Some(port) = self.fabric.port(from) else {
                     continue;
                 };
@@ -180,7 +194,7 @@ impl Subnet {
                 };
                 self.pass(from, packet, deliveries);
             }
-            if let Some(manager) = &mut self.manager {
+            if let Some(manager) = self.manager.as_mut().filter(|_| is_sweep_due) {
                 manager.sweep(&mut self.fabric);
             }
         }

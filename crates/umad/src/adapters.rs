@@ -1,7 +1,7 @@
 //! Adapters of programs on the fabric: they receive the state of their node's ports, and their
 //! traffic is charged to the ports on its way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
 
@@ -23,6 +23,12 @@ const GROUPS: u32 = 0xc000_0000;
 const GENERAL_SERVICES: u32 = 1;
 /// Entries that are read at once.
 const CHUNK: usize = 64;
+/// Maximum number of queue pairs of a program that send management datagrams.
+const MOST_QUEUE_PAIRS: usize = 4096;
+/// Maximum number of segments of an answer to a queue pair, which receives as many at once.
+const MOST_SEGMENTS: usize = 4096;
+/// Status of subnet administration: the answer exceeds resources.
+pub const NO_RESOURCES: u16 = 0x0100;
 
 /// An adapter.
 #[derive(Debug)]
@@ -35,6 +41,8 @@ struct Adapter {
     /// Version of the last message.
     sent: Option<u64>,
     is_acknowledged: bool,
+    /// Its queue pairs that have sent management datagrams: those receive the answers and reports.
+    queue_pairs: BTreeSet<u32>,
 }
 
 /// The adapters, by connection.
@@ -83,23 +91,25 @@ impl Adapters {
             charged: Vec::new(),
             sent: None,
             is_acknowledged: true,
+            queue_pairs: BTreeSet::new(),
         };
         self.all.insert(id, adapter);
         Ok(())
     }
 
-    /// Charges the last traffic of an adapter and removes it.
-    pub fn close(&mut self, id: FileId, fabric: &mut Fabric) {
-        if let Some(mut adapter) = self.all.remove(&id) {
-            adapter.charge(fabric);
-        }
+    /// Charges the last traffic of an adapter and removes it. Returns its node, and its queue pairs
+    /// that had sent management datagrams.
+    pub fn close(&mut self, id: FileId, fabric: &mut Fabric) -> Option<(u32, BTreeSet<u32>)> {
+        let mut adapter = self.all.remove(&id)?;
+        adapter.charge(fabric);
+        Some((adapter.node, adapter.queue_pairs))
     }
 
     /// Returns the packet of a message with a datagram, and the port that it leaves by; `None` if
     /// it is no such message, or is not from a program's queue pair to queue pair 1.
-    pub fn sent(&self, id: FileId, message: &[u8], fabric: &Fabric) -> Option<(End, Packet)> {
+    pub fn sent(&mut self, id: FileId, message: &[u8], fabric: &Fabric) -> Option<(End, Packet)> {
         let datagram = Datagram::of(message)?;
-        let adapter = self.all.get(&id)?;
+        let adapter = self.all.get_mut(&id)?;
         let end = End {
             node: adapter.node,
             port: datagram.port,
@@ -113,20 +123,35 @@ impl Adapters {
             qp: datagram.peer,
             p_key_index: 0,
         };
-        (packet.qp == GENERAL_SERVICES && packet.source_qp > GENERAL_SERVICES)
-            .then_some((end, packet))
+        let known = &mut adapter.queue_pairs;
+        let is_known = known.len() < MOST_QUEUE_PAIRS || known.contains(&packet.source_qp);
+        if packet.qp != GENERAL_SERVICES || packet.source_qp <= GENERAL_SERVICES || !is_known {
+            return None;
+        }
+        known.insert(packet.source_qp);
+        Some((end, packet))
     }
 
-    /// Returns the messages with a datagram for a queue pair at a port: one for each adapter of the
-    /// node, of which one has the queue pair.
+    /// Returns the messages with a datagram for a queue pair at a port, for the adapter whose queue
+    /// pair has sent one before. An answer that is too large becomes a refusal.
     pub fn received(&self, delivery: &Delivery) -> Vec<(FileId, Vec<u8>)> {
         let packet = &delivery.packet;
         let here = |(id, adapter): (&FileId, &Adapter)| {
-            (adapter.node == delivery.at.node && adapter.sent.is_some()).then_some(*id)
+            let is_its = adapter.queue_pairs.contains(&packet.qp);
+            (adapter.node == delivery.at.node && is_its).then_some(*id)
         };
         let ids: Vec<FileId> = self.all.iter().filter_map(here).collect();
         let mut all = Vec::new();
-        for segment in rmpp::segments(&packet.mad) {
+        if ids.is_empty() {
+            return all;
+        }
+        let mut segments = rmpp::segments(&packet.mad);
+        if segments.len() > MOST_SEGMENTS {
+            segments.truncate(1);
+            segments[0].set_segment(1, true, rmpp::SHORTEST);
+            segments[0].set_status(NO_RESOURCES);
+        }
+        for segment in segments {
             let mut data = [0; SIZE];
             data.copy_from_slice(&segment.bytes()[..SIZE]);
             let message = Datagram {

@@ -10,6 +10,8 @@ const PAYLOAD: usize = 220;
 const RMPP_END: usize = 36;
 /// Type of data.
 const DATA: u8 = 1;
+/// Length that a segment of subnet administration states without records.
+pub const SHORTEST: u32 = 20;
 
 /// Returns where a class's data begins in a datagram; `None` for classes without RMPP.
 pub fn data_offset(class: u8) -> Option<usize> {

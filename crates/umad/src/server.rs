@@ -19,9 +19,9 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use verbena_subnet::mad::{Mad, SIZE};
+use verbena_subnet::mad::{Mad, SIZE, class};
 
-use crate::adapters::Adapters;
+use crate::adapters::{Adapters, NO_RESOURCES};
 use crate::faults;
 use crate::files::{FileId, Files};
 use crate::protocol::errno::{EAGAIN, EINVAL, ENODEV};
@@ -41,8 +41,6 @@ const MOST_QUEUED_BYTES: usize = 64 << 20;
 const FIRST_USER: Duration = Duration::from_secs(60);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 512;
-/// Status of subnet administration: the answer exceeds resources.
-const NO_RESOURCES: u16 = 0x0100;
 /// The socket's event.
 const LISTENER: FileId = 0;
 
@@ -256,8 +254,10 @@ impl Server {
             (Some(Purpose::Adapter), None) => {
                 match self.adapters.sent(id, message, &self.files.subnet.fabric) {
                     Some((from, packet)) => {
-                        // It may read counters.
-                        self.adapters.charge(&mut self.files.subnet.fabric);
+                        if packet.mad.class() == class::PM {
+                            // It may read counters.
+                            self.adapters.charge(&mut self.files.subnet.fabric);
+                        }
                         self.files.send(from, packet);
                     }
                     None => self.adapters.acknowledged(id, message),
@@ -375,36 +375,42 @@ impl Server {
 
     /// Sends the messages that files and adapters are to receive.
     fn flush(&mut self) {
-        let mut messages = self.files.take_outputs();
-        messages.extend(self.adapters.due(&self.files.subnet.fabric));
-        for delivery in self.files.take_for_adapters() {
-            messages.extend(self.adapters.received(&delivery));
+        for (id, message) in self.files.take_outputs() {
+            self.push(id, message, false);
         }
-        for (id, mut message) in messages {
-            let header = self.files.header(id);
-            let Some(connection) = self.connections.get_mut(&id) else {
-                continue;
-            };
-            if connection.queue.is_empty() {
-                match send_message(&connection.socket, &mut message, header) {
-                    Ok(()) => continue,
-                    Err(Errno::AGAIN) => {}
-                    Err(_) => {
-                        self.close(id);
-                        continue;
-                    }
-                }
+        for delivery in self.files.take_for_adapters() {
+            for (id, message) in self.adapters.received(&delivery) {
+                self.push(id, message, false);
             }
-            let is_first = connection.queue.is_empty();
-            let fits = connection.queue.len() < MOST_QUEUED
-                && connection.queued + message.len() <= MOST_QUEUED_BYTES;
-            if is_first || fits {
-                connection.queued += message.len();
-                connection.queue.push_back(message);
+        }
+        for (id, message) in self.adapters.due(&self.files.subnet.fabric) {
+            self.push(id, message, true);
+        }
+    }
+
+    /// Sends a message, or keeps it until the program reads. Beyond the limits it is lost, unless
+    /// it is `kept`.
+    fn push(&mut self, id: FileId, mut message: Vec<u8>, kept: bool) {
+        let header = self.files.header(id);
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        if connection.queue.is_empty() {
+            match send_message(&connection.socket, &mut message, header) {
+                Ok(()) => return,
+                Err(Errno::AGAIN) => {}
+                Err(_) => return self.close(id),
             }
-            if is_first {
-                self.watch(id, EventFlags::IN | EventFlags::OUT);
-            }
+        }
+        let is_first = connection.queue.is_empty();
+        let fits = connection.queue.len() < MOST_QUEUED
+            && connection.queued + message.len() <= MOST_QUEUED_BYTES;
+        if is_first || fits || kept {
+            connection.queued += message.len();
+            connection.queue.push_back(message);
+        }
+        if is_first {
+            self.watch(id, EventFlags::IN | EventFlags::OUT);
         }
     }
 
@@ -448,7 +454,10 @@ impl Server {
         let closed = self.connections.remove(&id);
         self.faulted.remove(&id);
         self.files.close(id);
-        self.adapters.close(id, &mut self.files.subnet.fabric);
+        let subnet = &mut self.files.subnet;
+        if let Some((node, queue_pairs)) = self.adapters.close(id, &mut subnet.fabric) {
+            subnet.end_subscriptions(node, &queue_pairs);
+        }
         if closed.is_some_and(|connection| connection.purpose == Some(Purpose::Manager)) {
             self.open_awaited();
         }

@@ -252,13 +252,13 @@ fn storm(datagrams: u64, seed: u64) {
 }
 
 #[test]
-fn a_storm_of_malformed_datagrams_harms_nobody() {
+fn malformed_datagrams_do_not_break_the_fabric() {
     storm(20_000, 0x9e37_79b9_7f4a_7c15);
 }
 
 #[test]
 #[ignore = "seconds: a million datagrams, by night"]
-fn a_million_malformed_datagrams_harm_nobody() {
+fn a_million_malformed_datagrams_do_not_break_the_fabric() {
     for seed in 1..=4u64 {
         storm(250_000, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     }

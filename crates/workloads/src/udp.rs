@@ -16,6 +16,8 @@ use verbena_fabric::{Error, Fabric, Result};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Parameters};
 
+/// Number of times that the last answer of a block is sent.
+const LAST_ANSWERS: usize = 5;
 /// The longest datagram of IPv4.
 pub const LONGEST: usize = 65_507;
 /// Datagrams under way, and bytes of them: the kernel's buffer of a socket is small.
@@ -122,9 +124,13 @@ impl End {
                     }
                 }
                 None if heard.elapsed() > GONE => return Err(gone()),
-                // The last answer may be lost.
+                // The answer before may be lost.
                 None => {}
             }
+            self.answer(arrived)?;
+        }
+        // Nothing repeats the last answer later.
+        for _ in 1..LAST_ANSWERS {
             self.answer(arrived)?;
         }
         Ok(())

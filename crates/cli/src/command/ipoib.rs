@@ -166,12 +166,13 @@ fn interface(name: &str) -> Result<String, String> {
 /// Reads the key of a partition, as a number or hexadecimal, and returns that of its full members.
 fn partition(text: &str) -> Result<u16, String> {
     const FULL_MEMBER: u16 = 0x8000;
-    let key = match text.strip_prefix("0x") {
-        Some(digits) => u16::from_str_radix(digits, 16),
-        None => text.parse(),
+    let (digits, radix) = match text.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
     };
-    match key {
-        Ok(key) if key & !FULL_MEMBER != 0 => Ok(key | FULL_MEMBER),
+    let is_number = digits.chars().all(|digit| digit.is_digit(radix));
+    match u16::from_str_radix(digits, radix) {
+        Ok(key) if is_number && key & !FULL_MEMBER != 0 => Ok(key | FULL_MEMBER),
         _ => Err("a P_Key is a number from 0x1 to 0xffff other than 0x8000".to_owned()),
     }
 }

@@ -207,10 +207,12 @@ pub struct Passages {
     pub wake_at: u64,
     /// Time in which the last request is posted on the emulated adapter.
     pub posting: Range<u64>,
-    /// End of the posting of the last request.
+    /// Time at which the last post ended.
     posted: u64,
-    /// Nanoseconds after that in which the last post executed requests.
+    /// Nanoseconds by which that was too late.
     overtime: u64,
+    /// Time at which the present post is to end.
+    due_end: u64,
     /// Whether that one leaves as packets.
     pub posts_packets: bool,
     /// The time of the network to the peer, for an emulated adapter.
@@ -232,6 +234,7 @@ impl Passages {
             posting: 0..0,
             posted: 0,
             overtime: 0,
+            due_end: 0,
             posts_packets: false,
             network: None,
             clock: Clock::default(),
@@ -239,18 +242,24 @@ impl Passages {
     }
 
     /// Sets the time in which a request is posted that began at `now` and is to end at `end`. It
-    /// begins earlier by the time of other work between two posts, but not before the last one has
-    /// ended.
+    /// begins earlier by the time of other work since the last post, and by the time that this was
+    /// late, if it follows that one at once.
     pub fn set_posting(&mut self, now: u64, end: u64) {
-        let outside = OUTSIDE + std::mem::take(&mut self.overtime);
-        let early = now.saturating_sub(self.posted).min(outside);
+        let gap = now.saturating_sub(self.posted);
+        let overtime = std::mem::take(&mut self.overtime);
+        let early = match gap <= OUTSIDE {
+            true => gap + overtime,
+            false => OUTSIDE,
+        };
+        let early = early.min(now);
         self.posting = now - early..end.saturating_sub(early);
-        self.posted = self.posting.end;
+        self.due_end = self.posting.end;
     }
 
     /// Notes that a post has ended. Returns whether that was too late to be made up for.
     pub fn end_posting(&mut self, now: u64) -> bool {
-        let late = now.saturating_sub(self.posted);
+        let late = now.saturating_sub(self.due_end);
+        self.posted = now;
         self.overtime = late.min(LONGEST_OVERTIME);
         late > LONGEST_OVERTIME
     }

@@ -144,7 +144,7 @@ impl Pump {
                 continue;
             }
             let is_busy = self.average >= 16 * MANY;
-            if is_busy && since.elapsed() < NAPPING && !wire.is_removed {
+            if is_busy && !is_blocked && since.elapsed() < NAPPING && !wire.is_removed {
                 is_readable |= self.nap(wire)?;
                 continue;
             }
@@ -206,10 +206,14 @@ impl Pump {
     }
 
     /// Announces the addresses again after changes of the port: neighbours send to the LID of the
-    /// last message. Connections are set up anew, because their peers acknowledge to the old one.
+    /// last message. After a change of the LID, connections are set up anew, because their peers
+    /// acknowledge to the old one.
     fn use_port_events(&mut self, wire: &mut Wire) -> Result<(), Failure> {
-        if wire.adapter.take_port_events()? {
-            self.station.announce(wire);
+        let Some(is_readdressed) = wire.adapter.take_port_events()? else {
+            return Ok(());
+        };
+        self.station.announce(wire);
+        if is_readdressed {
             wire.connections.close_all(&mut wire.adapter);
         }
         Ok(())

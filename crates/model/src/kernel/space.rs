@@ -142,7 +142,7 @@ impl Space {
     }
 
     /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
-    /// task then has to try its next ticket, unless nothing is left ([`Space::has_some`]).
+    /// task then has to try its next ticket, unless nothing is left (`has_some`).
     pub fn come(&self, sim: &Sim, ticket: u64, amount: u64) -> bool {
         let now = sim.now();
         let mut state = self.crowd.borrow_mut();

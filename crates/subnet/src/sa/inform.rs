@@ -10,6 +10,7 @@ use crate::mad::{Mad, method, sa_status};
 use crate::notice::{GENERIC, ISSUER, PRODUCER, TRAP, TYPE};
 use crate::partitions::DEFAULT;
 use crate::route::Packet;
+use std::collections::BTreeSet;
 
 /// Number of InformInfo.
 pub const NUMBER: u16 = 0x03;
@@ -118,6 +119,18 @@ impl Subscriptions {
     /// Ends the subscriptions of a port that is out of service.
     pub fn end(&mut self, guid: u64) {
         self.all.retain(|one| one.guid != guid);
+    }
+
+    /// Ends the subscriptions of queue pairs of a node.
+    pub fn end_of(&mut self, fabric: &Fabric, node: u32, queue_pairs: &BTreeSet<u32>) {
+        self.all.retain(|one| {
+            let is_there = || {
+                fabric
+                    .end_of_guid(one.guid)
+                    .is_none_or(|end| end.node == node)
+            };
+            !queue_pairs.contains(&one.queue_pair) || !is_there()
+        });
     }
 
     /// Returns the reports of a notice, from the port of the manager with this LID. A subscription

@@ -8,6 +8,8 @@ mod record;
 mod services;
 mod tables;
 
+use std::collections::BTreeSet;
+
 use crate::agent::class_port_info;
 use crate::attribute::number::CLASS_PORT_INFO;
 use crate::fabric::Fabric;
@@ -119,6 +121,11 @@ impl Administration {
     /// Returns the reports of a notice, from the manager's port with this LID.
     pub fn reports(&mut self, fabric: &Fabric, notice: &Notice, from: u16) -> Vec<Packet> {
         self.subscriptions.reports(fabric, notice, from)
+    }
+
+    /// Ends the subscriptions of queue pairs of a node.
+    pub fn end_subscriptions_of(&mut self, fabric: &Fabric, node: u32, of: &BTreeSet<u32>) {
+        self.subscriptions.end_of(fabric, node, of);
     }
 
     /// Ends the subscriptions of a port that is out of service.

@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         None => None,
     };
     let files = Files::new(Subnet::new(fabric, manager));
-    // What reading the topology has taken.
+    // The memory in which the topology was read.
     verbena_measure::memory::release();
     let server = Server::new(&arguments.directory, files);
     let server = server.map_err(|error| Failure::Input(error.to_string()))?;

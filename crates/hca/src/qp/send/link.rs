@@ -154,6 +154,10 @@ impl Qp {
             return self.continue_timed(send);
         }
         let mut now = passages.clock.towards(posting.end);
+        if send.backoff == Backoff::None && send.begun < send.pending.len() {
+            // Those that were no pending requests until now have not been looked at.
+            self.transmit(send);
+        }
         loop {
             let mut has_worked = self.execute_timed(send, &mut now);
             if let Backoff::Link(until) = send.backoff

@@ -318,15 +318,21 @@ impl SendQueue {
     /// no backoff, and all earlier requests are in flight or done.
     #[inline]
     fn may_go_on(&self) -> bool {
-        let failed = |one: &PendingRequest| match one.stage {
-            RequestStage::Finished(status) => status != IBV_WC_SUCCESS,
-            _ => false,
-        };
         self.posted - self.retired.position() < self.capacity
             && self.begun == self.pending.len()
             && self.backoff == Backoff::None
             // If all are in flight, none has failed.
-            && (self.sent == self.begun || !self.pending.get(self.begun - 1).is_some_and(failed))
+            && (self.sent == self.begun || !self.has_failed())
+    }
+
+    /// Returns whether the last request that has begun has failed: no later one may begin.
+    #[inline]
+    fn has_failed(&self) -> bool {
+        let last = self.begun.checked_sub(1);
+        match last.and_then(|last| self.stage(last)) {
+            Some(RequestStage::Finished(status)) => status != IBV_WC_SUCCESS,
+            _ => false,
+        }
     }
 
     /// Appends a plain send, which was just sent while all earlier requests were begun.

@@ -1,6 +1,6 @@
 //! Sending pending requests in order, and waiting for the receiver, an answer or a channel.
 
-use super::request::{PendingRequest, RequestStage};
+use super::request::RequestStage;
 use super::{Backoff, SendQueue};
 use crate::process::channel_requests::ConnectStatus;
 use crate::qp::Qp;
@@ -31,11 +31,7 @@ impl Qp {
                 _ => break,
             }
             // A failed request blocks all later ones, until it is completed below and flushes them.
-            let failed = |one: &PendingRequest| match one.stage {
-                RequestStage::Finished(status) => status != IBV_WC_SUCCESS,
-                _ => false,
-            };
-            if position > 0 && send.pending.get(position - 1).is_some_and(failed) {
+            if send.has_failed() {
                 break;
             }
             // Taken out temporarily, because executing needs the queue.

@@ -56,6 +56,11 @@ impl SendQueue {
         self.timed = Some(timed);
     }
 
+    /// Returns whether all earlier requests have been executed, so that a later one may be.
+    fn may_execute_timed(&self) -> bool {
+        self.begun == self.pending.len() && !self.has_outstanding() && !self.has_failed()
+    }
+
     /// Returns whether requests must go the general way.
     fn hinders_timed(&self) -> bool {
         self.causes.as_ref().is_none_or(|causes| causes.has_rules())
@@ -159,10 +164,10 @@ impl Qp {
         }
     }
 
-    /// Has the queue pair woken for the next timed request. Those that wait for pending requests
-    /// are continued with them.
+    /// Has the queue pair woken for the next timed request, which completes after the pending ones.
+    /// Those that pending requests keep from their execution are continued with them.
     pub(super) fn follow_timed(self: &Arc<Qp>, send: &mut SendQueue) {
-        if send.pending.is_empty()
+        if send.may_execute_timed()
             && let Some(timed) = send.timed.as_deref()
         {
             let next = timed.next();
@@ -179,14 +184,19 @@ impl Qp {
         let Some(mut timed) = send.timed.take() else {
             return false;
         };
+        if timed.next() <= *now
+            && let Some(passages) = send.passages()
+        {
+            // The time may have been read before other work.
+            *now = passages.clock.read();
+        }
         let mut worked = false;
         let mut is_hindered = false;
         loop {
             let executed = timed.executed;
             if let Some(one) = timed.waiting.get_mut(executed)
                 && one.due.arrival <= *now
-                && send.begun == send.pending.len()
-                && !send.has_outstanding()
+                && send.may_execute_timed()
             {
                 match self.execute_one(send, emulation, one, *now) {
                     Some(end) => *now = end,
