@@ -2,7 +2,7 @@
  *
  * `tun_pair MTU SERVER CLIENT` runs two shell scripts in separate network namespaces, each with an interface ib0 of
  * that MTU and the offloads of `verbena ipoib`, and ends with the client's exit status. The process of each interface reads its device
- * into a slot of a ring and writes the peer's slots to it, without a copy of its own; it sleeps whenever it has nothing to do. */
+ * into a slot of a ring and writes the peer's slots to it, without another copy; it sleeps whenever it has nothing to do. */
 
 #include <fcntl.h>
 #include <linux/if_tun.h>

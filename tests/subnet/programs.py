@@ -22,7 +22,7 @@ SWITCH, HOST, OTHER = "0002000000000100", "0002000000000201", "0002000000000301"
 PREFIX = "fe80000000000000"
 MANAGERS = {"builtin": SWITCH, "opensm": HOST}
 FOLDERS = ("/usr/sbin/", "/usr/bin/")
-# In a mount namespace of its own, a program has /run to itself.
+# In a separate mount namespace, no other program uses a program's /run.
 PRIVATE, NONE = "mount -t tmpfs none /run || exit 1", "no namespaces"
 MAY_UNSHARE = f"unshare -rm mount -t tmpfs none /run 2> /dev/null || exec echo {NONE}"
 

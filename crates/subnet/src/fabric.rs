@@ -307,7 +307,7 @@ impl Fabric {
         self.ends().find(has_lid)
     }
 
-    /// Returns whether a port has addresses of its own, unlike the external ones of a switch.
+    /// Returns whether a port has a LID and GIDs: the external ports of a switch have none.
     pub(crate) fn is_addressed(&self, end: End) -> bool {
         let node = self.nodes.get(end.node as usize);
         node.is_some_and(|node| node.addressed(end.port) == end.port)
