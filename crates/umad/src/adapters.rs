@@ -415,6 +415,38 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_goes_to_the_program_that_has_sent_from_its_queue_pair() {
+        let fabric = fabric();
+        let mut adapters = Adapters::default();
+        adapters.open(1, HOST, None, &fabric).unwrap();
+        adapters.open(2, HOST, None, &fabric).unwrap();
+        let datagram = Datagram {
+            port: 1,
+            service_level: 0,
+            lid: 1,
+            queue_pair: 7,
+            peer: GENERAL_SERVICES,
+            data: [0; SIZE],
+        };
+        let (at, sent) = adapters.sent(1, &datagram.bytes(), &fabric).unwrap();
+        let back = |qp| Delivery {
+            at,
+            packet: Packet {
+                qp,
+                source_qp: GENERAL_SERVICES,
+                ..sent.clone()
+            },
+        };
+        let ids = |delivery| {
+            let all = adapters.received(&delivery).into_iter();
+            all.map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!((ids(back(7)), ids(back(8))), (vec![1], vec![]));
+        let closed = adapters.close(1, &mut fabric.clone());
+        assert_eq!(closed, Some((HOST, BTreeSet::from([7]))));
+    }
+
+    #[test]
     fn a_destination_is_reached_over_active_links_alone() {
         let mut fabric = fabric();
         let mut adapters = Adapters::default();
