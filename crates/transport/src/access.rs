@@ -1,6 +1,7 @@
 //! Traits through which the transport uses the adapter: memory, keys, receive queues, completions.
 
 use verbena_wire::feth::Feth;
+use verbena_wire::middles::Middles;
 use verbena_wire::opcode::Kind;
 use verbena_wire::{RKey, SrqNumber};
 
@@ -24,6 +25,25 @@ pub trait RequesterAccess {
     /// The local memory may not be read; the request ends with
     /// [`crate::completion::Status::LocalProtection`].
     fn gather(&mut self, at: usize, offset: u32, into: &mut [u8]) -> Result<(), LocalError>;
+
+    /// As [`Self::gather`], into the payloads of consecutive packets.
+    ///
+    /// # Errors
+    ///
+    /// As there; some payloads may have been filled.
+    fn gather_each<'a>(
+        &mut self,
+        at: usize,
+        offset: u32,
+        payloads: impl Iterator<Item = &'a mut [u8]>,
+    ) -> Result<(), LocalError> {
+        let mut offset = offset;
+        for payload in payloads {
+            self.gather(at, offset, payload)?;
+            offset += payload.len() as u32;
+        }
+        Ok(())
+    }
 
     /// Completes the oldest request and removes it from the queue. Its buffers are not accessed
     /// afterwards.
@@ -173,6 +193,25 @@ pub trait ResponderAccess {
     /// The key does not permit the access (any more).
     fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError>;
 
+    /// Writes the payloads of consecutive packets of an RDMA WRITE; `region` has their length.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`]; some payloads may have been written.
+    fn write_each(&mut self, region: Region, middles: &Middles<'_>) -> Result<(), MemoryError> {
+        let mut address = region.address;
+        for payload in middles.payloads() {
+            let piece = Region {
+                address,
+                length: payload.len() as u32,
+                ..region
+            };
+            self.write(piece, payload)?;
+            address = address.wrapping_add(piece.length.into());
+        }
+        Ok(())
+    }
+
     /// Reads the payload of an RDMA READ response; `region` has the length of `into`.
     ///
     /// # Errors
@@ -211,6 +250,25 @@ pub trait ResponderAccess {
     ///
     /// The local memory may not be written.
     fn fill(&mut self, id: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError>;
+
+    /// As [`Self::fill`], for the payloads of consecutive packets.
+    ///
+    /// # Errors
+    ///
+    /// As there; some payloads may have been copied.
+    fn fill_each(
+        &mut self,
+        id: WorkId,
+        offset: u32,
+        middles: &Middles<'_>,
+    ) -> Result<(), LocalError> {
+        let mut offset = offset;
+        for payload in middles.payloads() {
+            self.fill(id, offset, payload)?;
+            offset += payload.len() as u32;
+        }
+        Ok(())
+    }
 
     /// Invalidates a local key for SEND with invalidate.
     ///

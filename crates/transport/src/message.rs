@@ -2,7 +2,8 @@
 //! 9.8.2.2): the same for reliable and unreliable connections.
 
 use verbena_wire::Mtu;
-use verbena_wire::opcode::Kind;
+use verbena_wire::middles::Middles;
+use verbena_wire::opcode::{Kind, Place};
 use verbena_wire::packet::Packet;
 use verbena_wire::reth::Reth;
 
@@ -125,6 +126,45 @@ impl Inbound {
                 }
                 false => self.message = None,
             }
+        }
+        Ok(())
+    }
+
+    /// Executes consecutive middle packets of the message. After a fault nothing is recorded, so
+    /// that they can be repeated one by one.
+    pub(crate) fn middles(
+        &mut self,
+        middles: &Middles<'_>,
+        mtu: Mtu,
+        access: &mut impl ResponderAccess,
+    ) -> Result<(), Fault> {
+        self.validate(&middles.first_packet(), mtu, access)?;
+        let length = middles.length();
+        match self.message {
+            Some(Message::Send { received }) => {
+                let receive = self.receive.ok_or(Fault::ReceiverNotReady)?;
+                assembly::fits(
+                    u64::from(received) + u64::from(length),
+                    receive.length.into(),
+                )?;
+                access
+                    .fill_each(receive.id, received, middles)
+                    .map_err(|_| Fault::ReceiveProtection)?;
+                let received = received + length;
+                self.message = Some(Message::Send { received });
+            }
+            Some(Message::Write { region, received }) => {
+                let after = assembly::written(Place::Middle, received, length, region.length)?;
+                let piece = Region {
+                    address: region.address.wrapping_add(received.into()),
+                    length,
+                    ..region
+                };
+                access.write_each(piece, middles)?;
+                let received = after;
+                self.message = Some(Message::Write { region, received });
+            }
+            None => return Err(Fault::MissingFirst),
         }
         Ok(())
     }

@@ -37,6 +37,8 @@ struct Setting {
     /// Nanoseconds between receives; 0 posts all in advance.
     receives_every: u64,
     silence: u64,
+    /// Whether consecutive middle packets are made and handled together.
+    together: bool,
 }
 
 impl Setting {
@@ -62,6 +64,7 @@ impl Setting {
         theirs.early = self.early;
         let mut world = World::new(self.seed, self.manners, ours, theirs, MEMORY);
         world.silence = self.silence;
+        world.together = self.together;
         world.here.send_queue.set_max_rd_atomic(self.depth);
         world.here.send_queue.capacity = self.capacity;
         for (number, arrival) in (0u64..).zip(&program.arrivals) {
@@ -108,6 +111,7 @@ fn settings() -> impl Strategy<Value = Setting> {
             prop_oneof![Just(0u64), Just(30_000u64)],
             prop_oneof![Just(0u64), Just(600)],
             prop_oneof![Just(0u32), Just(128), 1u32..200],
+            any::<bool>(),
         ),
     )
         .prop_map(
@@ -122,7 +126,7 @@ fn settings() -> impl Strategy<Value = Setting> {
                 (count, longest),
                 fencing,
                 manners,
-                (every, silence, early),
+                (every, silence, early, together),
             )| {
                 Setting {
                     seed,
@@ -139,6 +143,7 @@ fn settings() -> impl Strategy<Value = Setting> {
                     early,
                     receives_every: every,
                     silence,
+                    together,
                 }
             },
         )
@@ -259,6 +264,7 @@ fn setting(seed: u64, manners: Manners) -> Setting {
         early: 128,
         receives_every: 20_000,
         silence: 0,
+        together: false,
     }
 }
 
@@ -272,9 +278,14 @@ fn messages_survive_a_lossy_network() {
         congestion: 10,
         jitter: 30_000,
     };
-    let (mut lost, mut damaged, mut carried) = (0, 0, 0);
+    let (mut lost, mut damaged, mut carried, mut together) = (0, 0, 0, 0);
     for seed in 0..60 {
         let mut setting = setting(seed, manners);
+        if seed % 5 > 2 {
+            // With jitter hardly two packets would arrive in order at the same time.
+            setting.manners.jitter = 0;
+            setting.together = true;
+        }
         setting.silence = 300 * (seed % 3);
         setting.early = [128, 0][seed as usize % 2];
         let program = setting.program();
@@ -288,7 +299,9 @@ fn messages_survive_a_lossy_network() {
         lost += world.network.lost;
         damaged += world.network.damaged;
         carried += world.network.carried;
+        together += world.handled_together;
     }
+    assert!(together > 1000, "{together} of {carried} handled together");
     assert!(
         lost > 1000 && damaged > 100,
         "{lost} lost, {damaged} damaged of {carried}"

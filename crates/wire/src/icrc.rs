@@ -51,6 +51,70 @@ pub fn compute(route: &Route, packet: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// Computes the ICRCs of packets on one route. Packets that follow each other mostly begin alike, so
+/// it keeps the CRC up to the word with the PSN, for identification 0.
+#[derive(Debug, Clone)]
+pub struct Series {
+    route: Route,
+    length: usize,
+    beginning: [u8; BEGINNING],
+    crc: u32,
+}
+
+/// Bytes of the BTH before the word with the PSN.
+const BEGINNING: usize = 8;
+/// x^n for the n bits from the IPv4 identification to the word with the PSN: the rest of the IPv4
+/// header, UDP, the beginning of the BTH, and the 32 zero bits that a CRC appends.
+const BEHIND_IDENTIFICATION: u32 = polynomial::power(8 * (14 + udp::LENGTH + BEGINNING + 4));
+
+impl Series {
+    /// Returns a series of packets on `route`, whose identification is ignored.
+    pub fn new(route: &Route) -> Self {
+        Self {
+            route: route.with_identification(0),
+            length: 0,
+            beginning: [0; BEGINNING],
+            crc: 0,
+        }
+    }
+
+    /// Returns the route, with identification 0.
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Returns the ICRC of a packet (BTH to last pad byte): [`compute`] with this identification.
+    pub fn compute(&mut self, identification: u16, packet: &[u8]) -> u32 {
+        let Some((beginning, rest)) = packet.split_first_chunk::<BEGINNING>() else {
+            return compute(&self.route.with_identification(identification), packet);
+        };
+        if self.length != packet.len() || self.beginning != *beginning {
+            self.begin(packet.len(), *beginning);
+        }
+        let mut crc = self.crc;
+        if let (Network::V4(_), 1..) = (self.route.network, identification) {
+            crc ^= polynomial::multiply(in_register(identification), BEHIND_IDENTIFICATION);
+        }
+        let mut hasher = Hasher::new_with_initial(crc);
+        hasher.update(rest);
+        hasher.finalize()
+    }
+
+    fn begin(&mut self, length: usize, beginning: [u8; BEGINNING]) {
+        let mut masked = [0xff; MOST_MASKED];
+        let headers = self.route.headers_length();
+        let end = LINK_HEADER + headers + BEGINNING;
+        if let Ok(mut writer) = Writer::with_room(&mut masked[LINK_HEADER..], end - LINK_HEADER) {
+            write_masked(&self.route, length, &mut writer);
+            writer.put(&beginning);
+        }
+        masked[LINK_HEADER + headers + CONGESTION] = 0xff;
+        self.length = length;
+        self.beginning = beginning;
+        self.crc = crc32fast::hash(&masked[..end]);
+    }
+}
+
 /// Writes IP and UDP headers with ones in the fields that change in transit.
 fn write_masked(route: &Route, packet: usize, writer: &mut Writer<'_>) {
     let lengths = route.lengths(packet + LENGTH);
@@ -83,25 +147,23 @@ fn write_masked(route: &Route, packet: usize, writer: &mut Writer<'_>) {
 /// The identification in `route` is ignored. Try 0 with [`compute`] first: most senders use it, and
 /// then all 32 bits are checked.
 pub fn identification(route: &Route, packet: &[u8], received: u32) -> Option<u16> {
-    let Network::V4(network) = route.network else {
+    if !matches!(route.network, Network::V4(_)) {
         return None;
-    };
-    let without = Route {
-        network: Network::V4(crate::roce::V4 {
-            identification: 0,
-            ..network
-        }),
-        ..*route
-    };
-    let difference = compute(&without, packet) ^ received;
+    }
+    let difference = compute(&route.with_identification(0), packet) ^ received;
     // Behind the identification are the rest of the IPv4 header (14 of 20 bytes), UDP, and the
     // packet.
     let behind = 14 + udp::LENGTH + packet.len();
     let at_identification = polynomial::shift_back(difference, behind);
-    // A register holds the polynomial with its highest power lowest: the contribution of two bytes
-    // is in the upper half, the first byte below the second.
     let low_half_is_clear = at_identification & 0xffff == 0;
     low_half_is_clear.then_some(((at_identification >> 16) as u16).swap_bytes())
+}
+
+/// Returns the contribution of an identification to the register behind it. A register holds the
+/// polynomial with its highest power lowest: two bytes are in the upper half, the first below the
+/// second.
+const fn in_register(identification: u16) -> u32 {
+    (identification.swap_bytes() as u32) << 16
 }
 
 /// Polynomials over GF(2) modulo that of CRC-32; bit 31 of a register is power 0.
@@ -111,7 +173,7 @@ mod polynomial {
     const ONE: u32 = 1 << 31;
 
     /// Returns the product of `a` and `b`.
-    const fn multiply(mut a: u32, mut b: u32) -> u32 {
+    pub(super) const fn multiply(mut a: u32, mut b: u32) -> u32 {
         let mut product = 0;
         while a != 0 {
             if a & ONE != 0 {
@@ -143,6 +205,17 @@ mod polynomial {
         }
         powers
     };
+
+    /// Returns x^n.
+    pub(super) const fn power(n: usize) -> u32 {
+        let mut power = ONE;
+        let mut at = 0;
+        while at < n {
+            power = multiply(power, ONE >> 1);
+            at += 1;
+        }
+        power
+    }
 
     /// Returns the state of a register before the last `bytes` zero bytes, and before the 32 zero
     /// bits that a CRC appends.
@@ -278,6 +351,36 @@ mod tests {
         bytes[8 + 40 + 8 + 4] = 0xff;
         assert_eq!(compute(&route, &packet), slow_crc(&bytes));
         assert_eq!(identification(&route, &packet, 0), None);
+    }
+
+    #[test]
+    fn icrcs_of_a_series_equal_those_of_single_packets() {
+        let mut packets: Vec<Vec<u8>> = (0..12).map(|psn| (psn..psn + 40).collect()).collect();
+        for (at, psn) in (3..9).zip(0..) {
+            packets[at] = packets[2].clone();
+            packets[at][4] ^= 0xc0;
+            packets[at][8..12].copy_from_slice(&[0x80 * (psn % 2), 0, 1, psn]);
+        }
+        packets[10].truncate(20);
+        packets[11].truncate(7);
+        let v6 = Network::V6(V6 {
+            traffic_class: 1,
+            flow_label: 2,
+            hop_limit: 3,
+            source: Gid([0xfd; 16]),
+            destination: Gid([0xfe; 16]),
+        });
+        for network in [v4(9).network, v6] {
+            let route = Route { network, ..v4(0) };
+            let mut series = Series::new(&route);
+            for (identification, packet) in [0, 1, 2, 63, 64, 0x100, 0x8000, 0xffff, 5, 6, 7, 8]
+                .into_iter()
+                .zip(&packets)
+            {
+                let alone = compute(&route.with_identification(identification), packet);
+                assert_eq!(series.compute(identification, packet), alone);
+            }
+        }
     }
 
     proptest! {

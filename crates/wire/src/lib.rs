@@ -46,6 +46,7 @@ pub mod icrc;
 pub mod immediate;
 pub mod ip;
 pub mod mad;
+pub mod middles;
 pub mod opcode;
 pub mod packet;
 pub mod reth;

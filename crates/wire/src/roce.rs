@@ -102,6 +102,19 @@ impl Route {
             }
     }
 
+    /// Returns the route with another IPv4 identification; IPv6 has none.
+    #[must_use]
+    pub const fn with_identification(&self, identification: u16) -> Route {
+        let network = match self.network {
+            Network::V4(network) => Network::V4(V4 {
+                identification,
+                ..network
+            }),
+            network @ Network::V6(_) => network,
+        };
+        Route { network, ..*self }
+    }
+
     /// Returns the route of an answer, from the same source port.
     pub fn reversed(&self) -> Route {
         let network = match self.network {
@@ -216,6 +229,32 @@ fn words(bytes: &[u8]) -> u64 {
 ///
 /// The buffer is too short, or the length exceeds that of an IP packet.
 pub fn seal(route: &Route, length: usize, buffer: &mut [u8]) -> Result<usize, EmitError> {
+    seal_with(route, length, buffer, |packet| icrc::compute(route, packet))
+}
+
+/// [`seal`] for a packet of a series, with this IPv4 identification.
+///
+/// # Errors
+///
+/// As [`seal`].
+pub fn seal_in(
+    series: &mut icrc::Series,
+    identification: u16,
+    length: usize,
+    buffer: &mut [u8],
+) -> Result<usize, EmitError> {
+    let route = *series.route();
+    seal_with(&route, length, buffer, |packet| {
+        series.compute(identification, packet)
+    })
+}
+
+fn seal_with(
+    route: &Route,
+    length: usize,
+    buffer: &mut [u8],
+    icrc: impl FnOnce(&[u8]) -> u32,
+) -> Result<usize, EmitError> {
     let sealed = length + icrc::LENGTH;
     let most = usize::from(u16::MAX);
     if route.headers_length() + sealed > most {
@@ -232,7 +271,7 @@ pub fn seal(route: &Route, length: usize, buffer: &mut [u8]) -> Result<usize, Em
             found: buffer.len(),
         });
     }
-    let crc = icrc::compute(route, &buffer[..length]);
+    let crc = icrc(&buffer[..length]);
     buffer[length..sealed].copy_from_slice(&crc.to_le_bytes());
     Ok(sealed)
 }
@@ -252,6 +291,30 @@ pub enum Checked {
 ///
 /// Too short, or the ICRC is wrong for every IPv4 identification.
 pub fn open<'a>(route: &Route, data: &'a [u8]) -> Result<(&'a [u8], Checked), Error> {
+    open_with(route, data, |packet| icrc::compute(route, packet))
+}
+
+/// [`open`] for a packet of a series, with this IPv4 identification.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_in<'a>(
+    series: &mut icrc::Series,
+    identification: u16,
+    data: &'a [u8],
+) -> Result<(&'a [u8], Checked), Error> {
+    let route = *series.route();
+    open_with(&route, data, |packet| {
+        series.compute(identification, packet)
+    })
+}
+
+fn open_with<'a>(
+    route: &Route,
+    data: &'a [u8],
+    icrc: impl FnOnce(&[u8]) -> u32,
+) -> Result<(&'a [u8], Checked), Error> {
     let Some((packet, stored)) = data.split_last_chunk::<{ icrc::LENGTH }>() else {
         return Err(Error::Truncated {
             what: "ICRC",
@@ -261,7 +324,7 @@ pub fn open<'a>(route: &Route, data: &'a [u8]) -> Result<(&'a [u8], Checked), Er
         });
     };
     let found = u32::from_le_bytes(*stored);
-    let expected = icrc::compute(route, packet);
+    let expected = icrc(packet);
     if expected == found {
         return Ok((packet, Checked::Exactly));
     }

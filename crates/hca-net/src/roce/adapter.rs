@@ -5,6 +5,7 @@ use super::port::Port;
 use crate::counters::Counters;
 use std::sync::Arc;
 use verbena_hca_os::errno::Result;
+use verbena_wire::middles::Middles;
 
 /// A queue pair that sends and receives packets.
 pub trait QueuePair: Send + Sync {
@@ -18,6 +19,9 @@ pub trait QueuePair: Send + Sync {
     fn take_datagram_packet(self: &Arc<Self>, received: &ReceivedPacket<'_>);
     /// Serves a request.
     fn serve_packet(self: &Arc<Self>, received: &ReceivedPacket<'_>);
+    /// Serves consecutive middle packets, of which `first` is the first, if that has the same effect
+    /// as to serve each. Returns whether it has served them.
+    fn serve_middles(self: &Arc<Self>, first: &ReceivedPacket<'_>, middles: &Middles<'_>) -> bool;
     /// Handles a response or an acknowledgement.
     fn take_response(self: &Arc<Self>, received: &ReceivedPacket<'_>);
     /// Sends pending answers. Returns whether there are more.

@@ -3,16 +3,18 @@
 use super::adapter::{Adapter, QueuePair};
 use super::packet::ReceivedPacket;
 use super::port::Port;
-use super::route::{gid, route, with_identification};
+use super::route::{gid, route};
 use super::{allow, management, port_probe};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface, is_link_local};
 use std::sync::Arc;
 use verbena_hca_os::clock;
 use verbena_hca_os::udp::{Address, Arrived, BUFFERS, Inbox};
+use verbena_wire::icrc::Series;
+use verbena_wire::middles::Middles;
 use verbena_wire::opcode::{Opcode, Operation, Service};
 use verbena_wire::packet::Packet;
-use verbena_wire::roce::{Checked, Route, open};
+use verbena_wire::roce::{Checked, Route, open_in};
 use verbena_wire::{Qpn, udp};
 
 /// Receive calls before other work gets its turn.
@@ -25,10 +27,19 @@ fn capture_received(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
         None => (Seen::Damaged, *route),
         Some(Checked::Exactly) => (Seen::Received, *route),
         Some(Checked::WithIdentification(identification)) => {
-            (Seen::Received, with_identification(route, identification))
+            (Seen::Received, route.with_identification(identification))
         }
     };
     capture::record_packet(seen, clock::wall(), &route, datagram);
+}
+
+/// Datagrams that came in one buffer.
+struct Buffer<'a> {
+    arrived: &'a Arrived<'a>,
+    /// The local port.
+    port: u8,
+    /// Headers of the first.
+    route: &'a Route,
 }
 
 /// Reception of packets for an adapter.
@@ -182,34 +193,98 @@ impl<'a, A: Adapter> Packets<'a, A> {
             scope: 0,
         };
         let plain = route(arrived.source, to, arrived.traffic_class, arrived.hop_limit);
-        let datagrams = || arrived.bytes.chunks(arrived.segment).enumerate();
-        let mut take = |(index, datagram): (usize, &[u8])| {
-            // IPv4 identification that the sender's kernel gives the segments of one call; others
-            // are derived when the ICRC is checked.
-            let route = with_identification(&plain, index as u16);
-            self.take_datagram(arrived, port, &route, datagram, answering);
+        let buffer = Buffer {
+            arrived,
+            port,
+            route: &plain,
         };
+        let mut series = Series::new(&plain);
+        let datagrams = || arrived.bytes.chunks(arrived.segment).enumerate();
         if are_acknowledgements_behind_requests(arrived) {
-            datagrams()
-                .filter(|one| is_acknowledgement(one.1))
-                .for_each(&mut take);
-            datagrams()
-                .filter(|one| !is_acknowledgement(one.1))
-                .for_each(&mut take);
-        } else {
-            datagrams().for_each(&mut take);
+            let (first, then): (Vec<_>, Vec<_>) =
+                datagrams().partition(|one| is_acknowledgement(one.1));
+            for (index, datagram) in first.into_iter().chain(then) {
+                self.take_datagram(&buffer, &mut series, index, datagram, answering);
+            }
+            return;
         }
+        // Number of datagrams that must be taken one by one.
+        let mut single = 0;
+        let mut at = 0;
+        while let Some(rest) = arrived.bytes.get(at * arrived.segment..)
+            && !rest.is_empty()
+        {
+            if single == 0
+                && let Some(middles) = Middles::at_front(rest, arrived.segment)
+            {
+                let taken = self.take_middles(&buffer, &mut series, at, &middles, answering);
+                at += taken;
+                single = middles.count() as usize - taken;
+                continue;
+            }
+            let datagram = &rest[..rest.len().min(arrived.segment)];
+            self.take_datagram(&buffer, &mut series, at, datagram, answering);
+            at += 1;
+            single = single.saturating_sub(1);
+        }
+    }
+
+    /// Takes intact packets of these at the front if that has the same effect as to take each, and
+    /// returns their number. The first has index `at` in the buffer.
+    fn take_middles(
+        &self,
+        buffer: &Buffer<'_>,
+        series: &mut Series,
+        at: usize,
+        middles: &Middles<'_>,
+        answering: &mut Vec<Arc<A::QueuePair>>,
+    ) -> usize {
+        let first = ReceivedPacket {
+            packet: middles.first_packet(),
+            route: buffer.route,
+            source: buffer.arrived.source.ip,
+            destination: buffer.arrived.destination,
+            port: buffer.port,
+        };
+        if capture::is_on() || first.is_marked() || first.destination_is_group() {
+            return 0;
+        }
+        let is_intact = |(index, datagram): &(usize, &[u8])| {
+            let opened = open_in(series, *index as u16, datagram);
+            matches!(opened, Ok((_, Checked::Exactly)))
+        };
+        let intact = (at..).zip(middles.datagrams()).take_while(is_intact);
+        let Some(middles) = middles.first(intact.count()) else {
+            return 0;
+        };
+        let number = first.packet.headers.bth.destination.value();
+        let Some(queue_pair) = self.answering_queue_pair(number, answering) else {
+            return 0;
+        };
+        if !queue_pair.serve_middles(&first, &middles) {
+            return 0;
+        }
+        let (count, counters) = (middles.count(), self.adapter.counters().shard());
+        counters.packets_received.add(count.into());
+        if buffer.route.destination_port != udp::PORT {
+            counters.private_port_packets.add(count.into());
+        }
+        count as usize
     }
 
     fn take_datagram(
         &self,
-        arrived: &Arrived<'_>,
-        port: u8,
-        route: &Route,
+        buffer: &Buffer<'_>,
+        series: &mut Series,
+        index: usize,
         datagram: &[u8],
         answering: &mut Vec<Arc<A::QueuePair>>,
     ) {
-        let opened = open(route, datagram);
+        let Buffer { arrived, port, .. } = *buffer;
+        // IPv4 identification that the sender's kernel gives the segments of one call; others are
+        // derived when the ICRC is checked.
+        let route = &buffer.route.with_identification(index as u16);
+        let opened = open_in(series, index as u16, datagram);
         if capture::is_on() {
             capture_received(
                 route,
@@ -260,14 +335,7 @@ impl<'a, A: Adapter> Packets<'a, A> {
             return self.take_group_datagram(received);
         }
         let number = bth.destination.value();
-        // Consecutive packets are mostly for the same queue pair.
-        if answering.last().is_none_or(|last| last.number() != number) {
-            let Some(queue_pair) = self.adapter.queue_pair(number) else {
-                return;
-            };
-            answering.push(queue_pair);
-        }
-        let Some(queue_pair) = answering.last() else {
+        let Some(queue_pair) = self.answering_queue_pair(number, answering) else {
             return;
         };
         self.adapter.counters().shard().packets_received.add(1);
@@ -282,6 +350,19 @@ impl<'a, A: Adapter> Packets<'a, A> {
             }
             Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(received),
         }
+    }
+
+    /// Returns the queue pair with a number, added to `answering`.
+    fn answering_queue_pair<'q>(
+        &self,
+        number: u32,
+        answering: &'q mut Vec<Arc<A::QueuePair>>,
+    ) -> Option<&'q Arc<A::QueuePair>> {
+        // Consecutive packets are mostly for the same queue pair.
+        if answering.last().is_none_or(|last| last.number() != number) {
+            answering.push(self.adapter.queue_pair(number)?);
+        }
+        answering.last()
     }
 
     /// Delivers a datagram to all queue pairs attached to a group (specification 9.8.3, 10.5).

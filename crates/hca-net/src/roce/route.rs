@@ -34,21 +34,6 @@ pub fn route(from: Address, to: Address, traffic_class: u8, hop_limit: u8) -> Ro
     }
 }
 
-/// Returns a route with another IPv4 identification, which a socket neither sets nor sees.
-#[inline]
-pub fn with_identification(route: &Route, identification: u16) -> Route {
-    match route.network {
-        Network::V4(network) => Route {
-            network: Network::V4(V4 {
-                identification,
-                ..network
-            }),
-            ..*route
-        },
-        Network::V6(_) => *route,
-    }
-}
-
 /// Returns an address in its usual notation: mapped IPv4 as IPv4.
 pub fn plain(ip: Ipv6Addr) -> IpAddr {
     match ip.to_ipv4_mapped() {

@@ -2,12 +2,12 @@
 //! of one length except a shorter last one.
 
 use super::path::Path;
-use super::route::with_identification;
 use crate::capture::{self, Seen};
 use std::cell::Cell;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::Errno;
-use verbena_wire::roce::seal;
+use verbena_wire::icrc::Series;
+use verbena_wire::roce::{seal, seal_in};
 use verbena_wire::{Mtu, bth, icrc};
 
 /// Packets per call (Linux: UDP_MAX_SEGMENTS).
@@ -32,6 +32,7 @@ thread_local! {
 /// A TX batch, flushed at the latest when it is dropped.
 pub struct TxBatch<'a> {
     path: &'a Path,
+    series: Series,
     buffer: Vec<u8>,
     /// Bytes of the waiting packets.
     used: usize,
@@ -50,6 +51,7 @@ impl<'a> TxBatch<'a> {
         buffer.resize(MOST_BYTES + PACKET, 0);
         TxBatch {
             path,
+            series: Series::new(path.route()),
             buffer,
             used: 0,
             count: 0,
@@ -84,19 +86,49 @@ impl<'a> TxBatch<'a> {
             self.flush();
             self.buffer.copy_within(start..start + length, 0);
         }
-        let route = with_identification(self.path.route(), self.count as u16);
-        // Cannot fail: a packet is within IP's limit, and there is space for its ICRC.
-        if seal(&route, length, &mut self.buffer[self.used..]).is_err() {
-            return;
+        if self.seal(length) && whole < self.segment {
+            self.flush();
         }
+    }
+
+    /// Returns the buffer for further packets of `length` bytes in the same call, one each
+    /// `length + icrc::LENGTH` bytes; empty if packets of this length do not continue the batch.
+    #[inline]
+    pub fn room_for_equal(&mut self, length: usize) -> &mut [u8] {
+        let whole = length + icrc::LENGTH;
+        let continues = self.path.segments() && (self.count == 0 || self.segment == whole);
+        let count = match continues {
+            true => (MOST - self.count).min((MOST_BYTES - self.used) / whole),
+            false => 0,
+        };
+        &mut self.buffer[self.used..self.used + count * whole]
+    }
+
+    /// Adds `count` packets of `length` bytes each that were written to
+    /// [`TxBatch::room_for_equal`]. Flushes if they fill the batch.
+    #[inline]
+    pub fn push_equal(&mut self, count: usize, length: usize) {
+        let sealed = (0..count).take_while(|_| self.seal(length)).count();
+        if sealed > 0 && !self.takes(length) {
+            self.flush();
+        }
+    }
+
+    /// Adds the ICRC of the packet of `length` bytes behind the waiting ones, which waits then.
+    #[inline]
+    fn seal(&mut self, length: usize) -> bool {
+        let identification = self.count as u16;
+        let packet = &mut self.buffer[self.used..];
+        // Cannot fail: a packet is within IP's limit, and there is space for its ICRC.
+        let Ok(whole) = seal_in(&mut self.series, identification, length, packet) else {
+            return false;
+        };
         if self.count == 0 {
             self.segment = whole;
         }
         self.used += whole;
         self.count += 1;
-        if whole < self.segment {
-            self.flush();
-        }
+        true
     }
 
     /// Sends the waiting packets. Packets that the kernel does not take are lost, as packets may
@@ -138,7 +170,7 @@ impl<'a> TxBatch<'a> {
 fn capture_packets<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
     let time = clock::wall();
     for (index, packet) in packets.enumerate() {
-        let route = with_identification(&path.route_as_sent(), index as u16);
+        let route = path.route_as_sent().with_identification(index as u16);
         capture::record_packet(Seen::Sent, time, &route, packet);
     }
 }

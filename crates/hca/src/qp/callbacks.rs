@@ -9,6 +9,7 @@ use crate::roce::adapter::QueuePair;
 use crate::roce::packet::ReceivedPacket;
 use std::sync::Arc;
 use verbena_abi::IBV_EVENT_QP_FATAL;
+use verbena_wire::middles::Middles;
 
 impl QueuePair for Qp {
     #[inline]
@@ -32,6 +33,10 @@ impl QueuePair for Qp {
         for _ in 0..self.packets_taken() {
             Qp::serve_packet(self, received);
         }
+    }
+
+    fn serve_middles(self: &Arc<Qp>, first: &ReceivedPacket<'_>, middles: &Middles<'_>) -> bool {
+        Qp::serve_middles(self, first, middles)
     }
 
     fn take_response(self: &Arc<Qp>, received: &ReceivedPacket<'_>) {

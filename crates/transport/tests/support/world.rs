@@ -1,7 +1,11 @@
 //! A requester, a responder and the network between them, driven until nothing is left to do.
 
+use std::collections::VecDeque;
+
 use verbena_transport::reliable::{Requester, Responder, requester, responder};
 use verbena_transport::{Disposition, Instant};
+use verbena_wire::icrc;
+use verbena_wire::middles::Middles;
 use verbena_wire::packet::Packet;
 
 use super::adapter::{Adapter, Posted};
@@ -26,6 +30,10 @@ pub struct World {
     /// Probability per thousand that a side does not transmit although it could, so that packets
     /// and acknowledgements accumulate.
     pub silence: u64,
+    /// Whether consecutive middle packets are made and handled together.
+    pub together: bool,
+    /// Packets that the responder has handled together.
+    pub handled_together: usize,
     pub dispositions: Vec<Disposition>,
     /// Receives to post, each with its time.
     pub receives: Vec<(Instant, u64, u32)>,
@@ -50,6 +58,8 @@ impl World {
             trace: Vec::new(),
             traced: false,
             silence: 0,
+            together: false,
+            handled_together: 0,
             dispositions: Vec::new(),
             receives: Vec::new(),
         }
@@ -75,6 +85,7 @@ impl World {
                 if let Some(length) = request {
                     quiet = false;
                     self.carry(To::Responder, &buffer[..length]);
+                    self.transmit_middles();
                 }
             }
             if speaks[1] {
@@ -93,6 +104,50 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Transmits the middle packets that are next, if they are made together.
+    fn transmit_middles(&mut self) {
+        if !self.together {
+            return;
+        }
+        let length = self.requester.middle_length();
+        let mut room = vec![0; 7 * (length + icrc::LENGTH)];
+        let (now, spacing) = (self.now, length + icrc::LENGTH);
+        let made = self
+            .requester
+            .poll_transmit_middles(now, &mut self.here, &mut room, spacing);
+        for packet in room.chunks_exact(spacing).take(made) {
+            self.carry(To::Responder, &packet[..length]);
+        }
+    }
+
+    /// Handles the middle packets at the front together, if the responder accepts them so.
+    fn handle_middles(&mut self, arrived: &mut VecDeque<(To, Vec<u8>)>) -> bool {
+        let length = match arrived.front() {
+            Some((To::Responder, first)) if self.together => first.len(),
+            _ => return false,
+        };
+        let mut bytes = Vec::new();
+        for (to, packet) in arrived.iter() {
+            if *to != To::Responder || packet.len() != length {
+                break;
+            }
+            bytes.extend(packet);
+            bytes.extend([0; icrc::LENGTH]);
+        }
+        let Some(middles) = Middles::at_front(&bytes, length + icrc::LENGTH) else {
+            return false;
+        };
+        let accepted = self.responder.handle_middles(&middles, &mut self.there);
+        if accepted {
+            let count = middles.count() as usize;
+            arrived.drain(..count);
+            self.dispositions
+                .extend([Disposition::Accepted].repeat(count));
+            self.handled_together += count;
+        }
+        accepted
     }
 
     fn carry(&mut self, to: To, packet: &[u8]) {
@@ -122,7 +177,15 @@ impl World {
             let (_, id, length) = self.receives.remove(0);
             self.there.post_receive(id, length);
         }
-        while let Some((to, bytes)) = self.network.receive(self.now) {
+        let mut arrived: VecDeque<_> =
+            std::iter::from_fn(|| self.network.receive(self.now)).collect();
+        while !arrived.is_empty() {
+            if self.handle_middles(&mut arrived) {
+                continue;
+            }
+            let Some((to, bytes)) = arrived.pop_front() else {
+                break;
+            };
             let packet = Packet::parse(&bytes).expect("the sent bytes");
             let disposition = match to {
                 To::Responder => {

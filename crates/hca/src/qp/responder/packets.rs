@@ -29,7 +29,7 @@ use verbena_abi::*;
 use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_memory::resolve::{AccessRequest, ResolvedRange, grant};
 use verbena_hca_memory::transfer::Runs;
-use verbena_hca_os::refusal;
+use verbena_hca_os::{errno, refusal};
 use verbena_hca_shm::section::Section;
 use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
 use verbena_transport::fault::{self, Consequence, Next};
@@ -40,6 +40,7 @@ use verbena_transport::{
     Receive, Region, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
+use verbena_wire::middles::Middles;
 use verbena_wire::opcode::Kind;
 use verbena_wire::packet::Packet;
 use verbena_wire::{RKey, SrqNumber, aeth, bth};
@@ -102,6 +103,43 @@ impl Qp {
             }
             _ => (),
         }
+    }
+
+    /// Serves consecutive middle packets ([`crate::roce::adapter::QueuePair::serve_middles`]).
+    pub(crate) fn serve_middles(&self, first: &ReceivedPacket<'_>, middles: &Middles<'_>) -> bool {
+        if self.link.is_some() {
+            return false;
+        }
+        let mut guard = self.lock_receive();
+        if !self.receives() {
+            return false;
+        }
+        let ReceiveQueue { ring, packets, .. } = &mut *guard;
+        let Some(PacketResponder {
+            machine: ResponderMachine::Reliable(path, responder),
+            taken,
+            peer_is_like_us,
+            ..
+        }) = packets.as_deref_mut()
+        else {
+            return false;
+        };
+        if !path.is_path_of(first) {
+            return false;
+        }
+        let mut memory = ResponderMemory {
+            queue_pair: self,
+            ring,
+            taken,
+            header: None,
+            causes: None,
+        };
+        let is_served = responder.handle_middles(middles, &mut memory);
+        if is_served {
+            *peer_is_like_us = sender::is_ours(first.route.source_port);
+            self.establish();
+        }
+        is_served
     }
 
     /// Applies the consequences of a fault besides the answer: event and state.
@@ -277,6 +315,17 @@ fn serve(
     disposition
 }
 
+/// Stores the payloads of packets from `offset` on.
+fn scatter_each(runs: &Runs<'_>, offset: usize, middles: &Middles<'_>) -> errno::Result<()> {
+    let mut offset = offset;
+    for payload in middles.payloads() {
+        // SAFETY: `payload` is readable for its length; bytes beyond the runs are not stored.
+        unsafe { runs.scatter(offset, payload.as_ptr(), payload.len()) }?;
+        offset += payload.len();
+    }
+    Ok(())
+}
+
 /// The receive queue and the registered memory, as the state machine accesses them.
 struct ResponderMemory<'a> {
     queue_pair: &'a Qp,
@@ -359,6 +408,27 @@ impl ResponderMemory<'_> {
         perform(self.memory(), operation, range).map_err(|_| MemoryError::Operation)
     }
 
+    /// Calls `action` with the buffers of the taken receive.
+    fn with_receive(
+        &self,
+        action: impl FnOnce(&Runs<'_>) -> errno::Result<()>,
+    ) -> Result<(), LocalError> {
+        let receive = self.taken.receive.as_ref().ok_or(LocalError)?;
+        if self.taken.planted.is_some() {
+            return Err(LocalError);
+        }
+        let section = self.memory().own_marks().enter(0);
+        let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
+        let unusable = || {
+            explain::note_buffers(self.memory(), domain, sges);
+            LocalError
+        };
+        let access = IBV_ACCESS_LOCAL_WRITE;
+        let runs =
+            Runs::resolve(&section, self.memory(), domain, sges, access).map_err(|_| unusable())?;
+        action(&runs).map_err(|_| unusable())
+    }
+
     /// Returns the completion queue of the taken receive.
     fn completion_queue(&self) -> Option<&Cq> {
         match self.taken.shared.as_ref().and_then(|srq| srq.xrc()) {
@@ -402,6 +472,15 @@ impl ResponderAccess for ResponderMemory<'_> {
         let runs = Runs::of(&section, self.memory(), range);
         // SAFETY: `bytes` is readable for its length, which equals the range's.
         unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| MemoryError::Operation)
+    }
+
+    fn write_each(&mut self, region: Region, middles: &Middles<'_>) -> Result<(), MemoryError> {
+        let section = self.memory().own_marks().enter(region.key.0);
+        let range = self
+            .grant(&section, region, IBV_ACCESS_REMOTE_WRITE)
+            .map_err(|_| MemoryError::Access)?;
+        let runs = Runs::of(&section, self.memory(), range);
+        scatter_each(&runs, 0, middles).map_err(|_| MemoryError::Operation)
     }
 
     fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), MemoryError> {
@@ -480,22 +559,19 @@ impl ResponderAccess for ResponderMemory<'_> {
     }
 
     fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
-        let receive = self.taken.receive.as_ref().ok_or(LocalError)?;
-        if self.taken.planted.is_some() {
-            return Err(LocalError);
-        }
-        let section = self.memory().own_marks().enter(0);
-        let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
-        let unusable = || {
-            explain::note_buffers(self.memory(), domain, sges);
-            LocalError
-        };
-        let access = IBV_ACCESS_LOCAL_WRITE;
-        let runs =
-            Runs::resolve(&section, self.memory(), domain, sges, access).map_err(|_| unusable())?;
-        // SAFETY: `bytes` is readable for its length; bytes beyond the buffers are not stored.
-        unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
-            .map_err(|_| unusable())
+        self.with_receive(|runs| {
+            // SAFETY: `bytes` is readable for its length; bytes beyond the buffers are not stored.
+            unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
+        })
+    }
+
+    fn fill_each(
+        &mut self,
+        _: WorkId,
+        offset: u32,
+        middles: &Middles<'_>,
+    ) -> Result<(), LocalError> {
+        self.with_receive(|runs| scatter_each(runs, offset as usize, middles))
     }
 
     fn invalidate(&mut self, key: RKey) -> Result<(), InvalidateError> {

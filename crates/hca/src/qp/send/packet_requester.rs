@@ -6,7 +6,7 @@
 
 use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
-use crate::roce::tx_batch;
+use crate::roce::tx_batch::{self, TxBatch};
 use verbena_abi::*;
 use verbena_hca_os::clock;
 use verbena_transport::reliable::{Reliable, Requester, requester};
@@ -14,6 +14,7 @@ use verbena_transport::request::SendRequest as Request;
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::unreliable;
 use verbena_transport::{Instant, ReliableRequesterAccess};
+use verbena_wire::icrc;
 use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn};
 
 /// Most packets between acknowledgement requests, and half of the unacknowledged ones in flight, as
@@ -137,6 +138,23 @@ impl PacketRequester {
             RequesterMachine::Reliable(requester) => requester.poll_transmit(now, access, room),
             RequesterMachine::Unreliable(requester) => requester.poll_transmit(access, room),
         }
+    }
+
+    /// Adds the middle packets that are next and fit the batch to it. Returns their number.
+    pub(super) fn make_middles(
+        &mut self,
+        now: Instant,
+        access: &mut impl ReliableRequesterAccess,
+        tx_batch: &mut TxBatch<'_>,
+    ) -> u64 {
+        let RequesterMachine::Reliable(requester) = &mut self.machine else {
+            return 0;
+        };
+        let length = requester.middle_length();
+        let room = tx_batch.room_for_equal(length);
+        let made = requester.poll_transmit_middles(now, access, room, length + icrc::LENGTH);
+        tx_batch.push_equal(made, length);
+        made as u64
     }
 
     /// Returns the PSN after the last packet sent, if the peer acknowledges packets.

@@ -105,6 +105,8 @@ impl Qp {
             ended: before,
         };
         let mut made = 0;
+        // Rules are about single packets.
+        let has_rules = self.link.is_some() || access.send.causes.is_some();
         {
             let path = packets.path.clone();
             let mut tx_batch = TxBatch::new(&path);
@@ -122,6 +124,9 @@ impl Qp {
                 made += 1;
                 if made == 1 && answers_behind {
                     self.answer_behind(&mut tx_batch);
+                }
+                if !has_rules {
+                    made += packets.make_middles(now(), &mut access, &mut tx_batch);
                 }
             }
         }
@@ -225,6 +230,22 @@ impl RequesterAccess for RequesterBuffers<'_> {
 
     fn gather(&mut self, at: usize, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
         self.with_runs(at, 0, |runs| gather(runs, offset.into(), into))
+    }
+
+    fn gather_each<'p>(
+        &mut self,
+        at: usize,
+        offset: u32,
+        payloads: impl Iterator<Item = &'p mut [u8]>,
+    ) -> Result<(), LocalError> {
+        self.with_runs(at, 0, |runs| {
+            let mut offset = u64::from(offset);
+            for payload in payloads {
+                offset += payload.len() as u64;
+                gather(runs, offset - payload.len() as u64, payload)?;
+            }
+            Ok(())
+        })
     }
 
     fn complete(&mut self, status: Status) {

@@ -2,7 +2,8 @@
 
 use verbena_wire::EmitError;
 use verbena_wire::Psn;
-use verbena_wire::bth::Bth;
+use verbena_wire::bth::{self, Bth};
+use verbena_wire::middles;
 use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::xrceth::Xrceth;
 
@@ -71,6 +72,83 @@ impl Requester {
         }
         self.sent(now, sequence, headers.bth.ack_request);
         Ok(Some(length))
+    }
+
+    /// Returns the length of a middle packet.
+    pub fn middle_length(&self) -> usize {
+        bth::LENGTH + self.configuration.mtu.bytes() as usize
+    }
+
+    /// Writes the next packets to `buffer`, one each `spacing` bytes, as many as it holds, and
+    /// returns their number: those that are consecutive middle packets of one message and request
+    /// no acknowledgement, as [`Self::poll_transmit`] would make them. 0 if the next packet is
+    /// another one, or if there is none to send now; only [`Self::poll_transmit`] tells which.
+    pub fn poll_transmit_middles(
+        &mut self,
+        now: Instant,
+        access: &mut impl ReliableRequesterAccess,
+        buffer: &mut [u8],
+        spacing: usize,
+    ) -> usize {
+        let room = buffer.len() / spacing;
+        let Cursor { at, packet } = self.cursor;
+        let Some(sequence) = access.sequence(at) else {
+            return 0;
+        };
+        let count = self.middles_to_send(sequence).min(room as u32);
+        if count == 0 {
+            return 0;
+        }
+        let Some(request) = access.request(at) else {
+            return 0;
+        };
+        let is_of_data = matches!(
+            request.operation,
+            Operation::Send(_) | Operation::Write { .. }
+        );
+        if !is_of_data || request.addressee != Addressee::Connected {
+            return 0;
+        }
+        let first = sequence.first.plus(packet);
+        let (headers, payload) = self.packet(&request, packet, first);
+        let buffer = &mut buffer[..count as usize * spacing];
+        let made = middles::emit(&headers, payload.length as usize, spacing, buffer)
+            .is_ok_and(|places| access.gather_each(at, payload.offset, places).is_ok());
+        if !made {
+            // `poll_transmit` meets the error, too, and handles it.
+            return 0;
+        }
+        self.cursor.packet += count;
+        let end = first.plus(count);
+        if self.limit.precedes(end) {
+            self.limit = end;
+        }
+        self.since_ack_request += count;
+        if self.timer == Timer::Idle {
+            self.restart_timer(now);
+        }
+        count as usize
+    }
+
+    /// Returns how many middle packets of the message at the cursor can be sent now without an
+    /// acknowledgement request ([`Self::asks_for_acknowledgement`]).
+    fn middles_to_send(&self, sequence: Sequence) -> u32 {
+        let Cursor { at, packet } = self.cursor;
+        let is_blocked = self.blocked.is_some_and(|blocked| blocked <= at);
+        let waits = matches!(self.timer, Timer::ReceiverNotReady(_)) || is_blocked;
+        if self.mode == Mode::Failed || waits || self.resume.is_some() || packet == 0 {
+            return 0;
+        }
+        let ahead = sequence.first.plus(packet).ahead_of(self.oldest);
+        let of_message = sequence.packets.saturating_sub(packet + 1);
+        let of_interval =
+            (self.configuration.acknowledge_every).saturating_sub(self.since_ack_request + 1);
+        let of_window = self
+            .congestion
+            .window()
+            .min(Psn::WINDOW)
+            .saturating_sub(ahead.saturating_add(1));
+        of_message.min(of_interval).min(of_window)
     }
 
     /// Returns whether a packet fits the congestion window, and all PSNs of its message fit the PSN

@@ -20,6 +20,7 @@ pub use early::EarlyRequest;
 use std::collections::VecDeque;
 
 use verbena_wire::aeth::{Credits, Syndrome};
+use verbena_wire::middles::Middles;
 use verbena_wire::opcode::Operation;
 use verbena_wire::packet::Packet;
 use verbena_wire::{Mtu, PKey, Psn, Qpn, RnrTimer};
@@ -171,6 +172,33 @@ impl Responder {
                 self.gap(access)
             }
         }
+    }
+
+    /// Handles consecutive middle packets as [`Self::handle`] would one after another. Returns
+    /// false, and has recorded nothing, unless it accepts all of them; the caller then handles them
+    /// one by one.
+    pub fn handle_middles(
+        &mut self,
+        middles: &Middles<'_>,
+        access: &mut impl ResponderAccess,
+    ) -> bool {
+        let configuration = &self.configuration;
+        let bth = middles.first_packet().headers.bth;
+        let are_expected = self.mode == Mode::Responding
+            && bth.opcode.service() == configuration.service.service()
+            && bth.partition_key.admits(configuration.partition_key)
+            && bth.psn == self.expected
+            && self.told == Told::No
+            && self.early.is_empty();
+        let mtu = configuration.mtu;
+        if !are_expected || self.inbound.middles(middles, mtu, access).is_err() {
+            return false;
+        }
+        self.expected = self.expected.plus(middles.count());
+        if middles.ack_request() {
+            self.acknowledge();
+        }
+        true
     }
 
     /// Returns an early request that has become the expected one, for [`Self::handle`]; call until
