@@ -6,7 +6,7 @@ mod support;
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use support::network::Manners;
+use support::network::{Manners, To};
 use support::program::{self, Fencing, MEMORY, Program};
 use support::random::Random;
 use support::world::World;
@@ -349,11 +349,58 @@ fn packets_that_arrived_are_not_retransmitted() {
     }
 }
 
+/// The window is wide while nothing is lost. Losses make it the usual one again, also towards peers
+/// that keep fewer packets than the wide window, or none.
+#[test]
+fn a_wide_window_ends_with_a_loss() {
+    const WIDE: u32 = 248;
+    for early in [0, 128, WIDE] {
+        let mut setting = setting(5, Manners::default());
+        (setting.window, setting.early, setting.receives_every) = (124, early, 0);
+        setting.together = early != 128;
+        let program = program::writes(&mut Random(5), 400, 20_000);
+        let mut world = setting.world(&program);
+        world.requester.set_wide_window(WIDE);
+        world.there.memory.clone_from(&program.before);
+        for (posted, buffer) in program.requests.iter().zip(&program.buffers) {
+            world.here.buffers.insert(posted.id, buffer.clone());
+            world.post(*posted);
+        }
+        world.traced = true;
+        let mut acknowledged = Psn::new(setting.psn);
+        let (mut seen, mut widest, mut before_loss) = (0, 0, 0);
+        while world.step() {
+            for (to, bytes) in &world.trace[seen..] {
+                let psn = Packet::parse(bytes).unwrap().headers.bth.psn;
+                match to {
+                    To::Requester => acknowledged = psn.next(),
+                    To::Responder => {
+                        let in_flight = psn.next().since(acknowledged);
+                        match world.network.lost {
+                            0 => before_loss = before_loss.max(in_flight),
+                            1..=10 => (),
+                            _ => widest = widest.max(in_flight),
+                        }
+                    }
+                }
+            }
+            seen = world.trace.len();
+            if world.dispositions.len() > 5_500 {
+                world.network.manners.loss = 30;
+            }
+        }
+        assert_eq!(judge(&world, &program), program.requests.len());
+        assert!((125..=WIDE as i32).contains(&before_loss), "{before_loss}");
+        assert!((1..=124).contains(&widest), "{widest} with losses");
+        assert!(world.network.lost > 20, "{}", world.network.lost);
+    }
+}
+
 fn requests(world: &World) -> Vec<Vec<u8>> {
     world
         .trace
         .iter()
-        .filter(|(to, _)| *to == support::network::To::Responder)
+        .filter(|(to, _)| *to == To::Responder)
         .map(|(_, packet)| packet.clone())
         .collect()
 }

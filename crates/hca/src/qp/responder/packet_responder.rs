@@ -18,9 +18,9 @@ use verbena_transport::unreliable::{
 };
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RnrTimer};
 
-/// Largest distance of a kept packet behind a missing one: the window of Linux' rxe and of earlier
-/// versions, and no less than ours.
-const EARLY: u32 = 128;
+/// Largest distance of a kept packet behind a missing one: no less than our wide window, and more
+/// than the window of Linux' rxe and of earlier versions, which is 128.
+pub(in crate::qp) const EARLY: u32 = 256;
 
 /// Responder state of a queue pair that uses packets.
 pub(crate) struct PacketResponder {

@@ -28,10 +28,17 @@ pub(super) fn acknowledge_every(mtu: Mtu) -> u32 {
     ACKNOWLEDGE_EVERY / batch * batch
 }
 
+/// Returns the limit of packets in flight to another Verbena adapter while none is lost. It is within
+/// the distance of packets that this keeps behind a missing one; earlier versions keep 128.
+fn wide_window(mtu: Mtu) -> u32 {
+    4 * acknowledge_every(mtu)
+}
+
 /// Requester state of a queue pair whose peer is on another host.
 pub(crate) struct PacketRequester {
     pub(super) path: Path,
     pub(super) machine: RequesterMachine,
+    mtu: Mtu,
     /// Expiry of the timer that is set.
     pub(super) alarm: Option<u64>,
     /// Whether the peer has ever answered on this path.
@@ -68,6 +75,7 @@ impl PacketRequester {
                 return Some(PacketRequester {
                     path,
                     machine: RequesterMachine::Unreliable(machine),
+                    mtu,
                     alarm: None,
                     is_answered: false,
                 });
@@ -90,6 +98,7 @@ impl PacketRequester {
         Some(PacketRequester {
             path,
             machine: RequesterMachine::Reliable(Box::new(machine)),
+            mtu,
             alarm: None,
             is_answered: false,
         })
@@ -109,6 +118,15 @@ impl PacketRequester {
             && requester.has_failed()
         {
             requester.resume();
+        }
+    }
+
+    /// Notes that the peer has answered from a source port of a Verbena adapter. A match permits
+    /// only packets that any adapter may be sent ([`crate::roce::sender::is_ours`]), and as many in
+    /// flight are.
+    pub(super) fn note_peer_is_like_us(&mut self) {
+        if let RequesterMachine::Reliable(requester) = &mut self.machine {
+            requester.set_wide_window(wide_window(self.mtu));
         }
     }
 
@@ -203,10 +221,12 @@ pub(super) fn retries_of(attributes: &ibv_qp_attr) -> (AckTimeout, RetryCount, R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qp::responder::packet_responder::EARLY;
 
     #[test]
     fn acknowledgements_are_requested_after_whole_batches() {
         let every = Mtu::ALL.map(acknowledge_every);
         assert_eq!(every, [64, 64, 62, 62, 60]);
+        assert!(Mtu::ALL.into_iter().all(|mtu| wide_window(mtu) <= EARLY));
     }
 }

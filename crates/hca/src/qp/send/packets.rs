@@ -12,6 +12,7 @@ use crate::qp::terms::{answer_to, is_answered, status_code};
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
 use crate::roce::fallback::thread::examine_udp;
 use crate::roce::packet::ReceivedPacket;
+use crate::roce::sender;
 use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -161,6 +162,9 @@ impl Qp {
         if is_of_peer && !packets.is_answered {
             packets.is_answered = true;
             packets.path.answered();
+        }
+        if is_of_peer && sender::is_ours(received.route.source_port) {
+            packets.note_peer_is_like_us();
         }
         let ended = send.first_sent();
         let mut access = RequesterBuffers {

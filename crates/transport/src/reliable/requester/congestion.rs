@@ -6,6 +6,10 @@
 //! does (Zhu et al., SIGCOMM 2015), with packets in flight in place of packets per second: five
 //! steps, each half the remaining distance to the previous window, then a small increase with each
 //! step.
+//!
+//! The largest window is the usual one or a wide one. The wide one keeps both ends at work where an
+//! answer takes long. It holds only while no packet is lost: a peer need not keep as many packets
+//! behind a gap.
 
 use verbena_wire::Psn;
 
@@ -14,9 +18,17 @@ const RECOVERY: u32 = 5;
 /// Packets by which each later step raises the target.
 const GROWTH: u32 = 4;
 
+/// Packets that must be acknowledged since the last loss before the window may be wide.
+const INTACT: u32 = 4096;
+
 #[derive(Debug, Clone)]
 pub(super) struct Congestion {
+    usual: u32,
+    wide: u32,
+    /// The largest window at present: the usual or the wide one.
     most: u32,
+    /// Packets acknowledged since the last loss, up to [`INTACT`].
+    intact: u32,
     window: u32,
     target: u32,
     steps: u32,
@@ -29,7 +41,10 @@ pub(super) struct Congestion {
 impl Congestion {
     pub(super) fn new(most: u32) -> Self {
         Self {
+            usual: most,
+            wide: most,
             most,
+            intact: 0,
             window: most,
             target: most,
             steps: 0,
@@ -40,6 +55,19 @@ impl Congestion {
 
     pub(super) fn window(&self) -> u32 {
         self.window
+    }
+
+    /// Sets the wide window.
+    pub(super) fn set_wide(&mut self, wide: u32) {
+        self.wide = wide.max(self.usual);
+    }
+
+    /// Handles the loss of a packet: the usual window holds again.
+    pub(super) fn lost(&mut self) {
+        self.intact = 0;
+        self.most = self.usual;
+        self.window = self.window.min(self.most);
+        self.target = self.target.min(self.most);
     }
 
     /// Handles a notification; `limit` is the PSN after the last packet sent.
@@ -56,6 +84,13 @@ impl Congestion {
     /// Records that `packets` more packets, and so all before `oldest`, are acknowledged.
     pub(super) fn acknowledged(&mut self, packets: u32, oldest: Psn) {
         self.reacted = self.reacted.filter(|until| oldest.precedes(*until));
+        self.intact = (self.intact + packets).min(INTACT);
+        if self.intact == INTACT && self.most < self.wide {
+            if self.window == self.most {
+                self.window = self.wide;
+            }
+            self.most = self.wide;
+        }
         if self.window == self.most {
             return;
         }
@@ -101,6 +136,41 @@ mod tests {
         congestion.acknowledged(1, Psn::new(128));
         congestion.notified(Psn::new(192));
         assert_eq!(congestion.window(), 32);
+    }
+
+    #[test]
+    fn the_window_is_wide_after_long_without_loss() {
+        let mut congestion = Congestion::new(124);
+        congestion.acknowledged(INTACT, Psn::new(0));
+        assert_eq!(congestion.window(), 124, "no wide window is set");
+        congestion.set_wide(248);
+        for lost in [true, false] {
+            congestion.acknowledged(0, Psn::new(0));
+            assert_eq!(congestion.window(), 248);
+            congestion.lost();
+            assert_eq!(congestion.window(), 124);
+            congestion.acknowledged(INTACT - 1, Psn::new(0));
+            assert_eq!(congestion.window(), 124);
+            if lost {
+                congestion.lost();
+                congestion.acknowledged(INTACT - 1, Psn::new(0));
+                assert_eq!(congestion.window(), 124, "lost again");
+            }
+            congestion.acknowledged(1, Psn::new(0));
+            assert_eq!(congestion.window(), 248);
+        }
+    }
+
+    #[test]
+    fn a_reduced_window_grows_to_the_wide_one() {
+        let mut congestion = Congestion::new(124);
+        congestion.set_wide(248);
+        congestion.notified(Psn::new(0));
+        assert_eq!(congestion.window(), 62);
+        let mut psn = Psn::new(0);
+        assert!(windows_until(&mut congestion, &mut psn, 248) > RECOVERY);
+        congestion.acknowledged(1000, psn);
+        assert_eq!(congestion.window(), 248, "never beyond the most");
     }
 
     #[test]

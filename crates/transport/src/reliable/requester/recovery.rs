@@ -180,6 +180,7 @@ impl Requester {
                 Ok(()) => {
                     // Earlier loss information is obsolete: a NAK after this counts as new.
                     self.recovery = Recovery::None;
+                    self.congestion.lost();
                     match (self.peer.may_keep(), oldest_answer(access)) {
                         (true, Some(Answer::Acknowledgement)) => {
                             self.repair(Cause::Missed(now));
@@ -334,6 +335,7 @@ impl Requester {
         if let Err(status) = self.retries.spend() {
             return self.refused(status, access);
         }
+        self.congestion.lost();
         match (self.peer.may_keep(), oldest_answer(access)) {
             (true, Some(Answer::Acknowledgement)) => {
                 if self.is_beyond_repair() {
