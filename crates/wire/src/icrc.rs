@@ -51,8 +51,8 @@ pub fn compute(route: &Route, packet: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Computes the ICRCs of packets on one route. Packets that follow each other mostly begin alike, so
-/// it keeps the CRC up to the word with the PSN, for identification 0.
+/// Computes the ICRCs of packets on one route. Packets that follow each other mostly begin alike,
+/// so it keeps the CRC up to the word with the PSN, for identification 0.
 #[derive(Debug, Clone)]
 pub struct Series {
     route: Route,

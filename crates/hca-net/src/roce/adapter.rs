@@ -19,8 +19,8 @@ pub trait QueuePair: Send + Sync {
     fn take_datagram_packet(self: &Arc<Self>, received: &ReceivedPacket<'_>);
     /// Serves a request.
     fn serve_packet(self: &Arc<Self>, received: &ReceivedPacket<'_>);
-    /// Serves consecutive middle packets, of which `first` is the first, if that has the same effect
-    /// as to serve each. Returns whether it has served them.
+    /// Serves consecutive middle packets, of which `first` is the first, if that has the same
+    /// effect as to serve each. Returns whether it has served them.
     fn serve_middles(self: &Arc<Self>, first: &ReceivedPacket<'_>, middles: &Middles<'_>) -> bool;
     /// Handles a response or an acknowledgement.
     fn take_response(self: &Arc<Self>, received: &ReceivedPacket<'_>);

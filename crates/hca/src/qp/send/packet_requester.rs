@@ -28,8 +28,8 @@ pub(super) fn acknowledge_every(mtu: Mtu) -> u32 {
     ACKNOWLEDGE_EVERY / batch * batch
 }
 
-/// Returns the limit of packets in flight to another Verbena adapter while none is lost. It is within
-/// the distance of packets that this keeps behind a missing one; earlier versions keep 128.
+/// Returns the limit of packets in flight to another Verbena adapter while none is lost. It is
+/// within the distance of packets that this keeps behind a missing one; earlier versions keep 128.
 fn wide_window(mtu: Mtu) -> u32 {
     4 * acknowledge_every(mtu)
 }

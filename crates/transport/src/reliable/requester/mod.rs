@@ -181,8 +181,8 @@ impl Requester {
         self.retries = Retries::new(count, rnr);
     }
 
-    /// Sets the limit of outstanding packets that replaces [`Configuration::window`] while thousands
-    /// of packets arrive without a loss.
+    /// Sets the limit of outstanding packets that replaces [`Configuration::window`] while
+    /// thousands of packets arrive without a loss.
     pub fn set_wide_window(&mut self, window: u32) {
         self.congestion.set_wide(window);
     }
