@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use verbena_abi::*;
 use verbena_hca_os::errno::{Errno, Result};
@@ -34,6 +35,8 @@ pub struct EventQueue<T> {
     fd: OwnedFd,
     writer: OwnedFd,
     waiting: Mutex<PendingEvents<T>>,
+    /// Set, under the lock, while a packet is written without it.
+    is_writing: AtomicBool,
 }
 
 struct PendingEvents<T> {
@@ -73,7 +76,7 @@ pub struct AsyncEvent {
     pub element: usize,
 }
 
-impl<T: EventRecord> EventQueue<T> {
+impl<T: EventRecord + Copy> EventQueue<T> {
     /// Returns an empty queue.
     ///
     /// # Errors
@@ -94,6 +97,7 @@ impl<T: EventRecord> EventQueue<T> {
                 events: VecDeque::new(),
                 unsent: 0,
             }),
+            is_writing: AtomicBool::new(false),
         })
     }
 
@@ -103,8 +107,23 @@ impl<T: EventRecord> EventQueue<T> {
     }
 
     /// Adds an event.
+    ///
+    /// The packet of the only event is written without the lock, which the thread that it wakes
+    /// takes at once.
     pub fn push(&self, event: T) {
         let mut waiting = self.lock();
+        let is_alone = waiting.events.is_empty() && !self.is_writing.load(Ordering::Relaxed);
+        if is_alone {
+            waiting.events.push_back(event);
+            self.is_writing.store(true, Ordering::Relaxed);
+            drop(waiting);
+            let is_sent = self.send(&event);
+            if !is_sent {
+                self.lock().add_unsent();
+            }
+            self.is_writing.store(false, Ordering::Release);
+            return;
+        }
         if waiting.unsent > 0 || !self.send(&event) {
             waiting.unsent += 1;
         }
@@ -202,7 +221,7 @@ impl<T: EventRecord> EventQueue<T> {
 
     /// Removes the events of an object that is being destroyed. Returns their number.
     pub fn forget(&self, is_of: impl Fn(&T) -> bool) -> usize {
-        let mut waiting = self.lock();
+        let mut waiting = self.lock_between_writes();
         let before = waiting.events.len();
         let mut packets = before - waiting.unsent;
         waiting.events.retain(|event| !is_of(event));
@@ -222,12 +241,29 @@ impl<T: EventRecord> EventQueue<T> {
         before - left
     }
 
+    /// Locks the queue while no thread writes a packet without the lock.
+    fn lock_between_writes(&self) -> std::sync::MutexGuard<'_, PendingEvents<T>> {
+        loop {
+            let waiting = self.lock();
+            if !self.is_writing.load(Ordering::Acquire) {
+                return waiting;
+            }
+            drop(waiting);
+            std::thread::yield_now();
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, PendingEvents<T>> {
         self.waiting.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
 impl<T> PendingEvents<T> {
+    /// Notes that an event has no packet, unless a thread has taken it meanwhile.
+    fn add_unsent(&mut self) {
+        self.unsent = self.events.len().min(self.unsent + 1);
+    }
+
     fn pop(&mut self) -> Option<T> {
         let first = self.events.pop_front();
         self.unsent = self.unsent.min(self.events.len());
@@ -290,6 +326,7 @@ fn lasting_writer(writer: OwnedFd) -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     fn is_readable(queue: &EventQueue<usize>) -> bool {
         let mut wait = libc::pollfd {
@@ -331,6 +368,49 @@ mod tests {
             assert_eq!(queue.next(), Ok(event));
         }
         assert!(!is_readable(&queue));
+    }
+
+    #[test]
+    fn events_of_several_threads_are_each_taken_or_forgotten_once() {
+        const EACH: usize = 20_000;
+        let queue = EventQueue::<usize>::new().unwrap();
+        let pushed = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for object in [1, 2] {
+                let (queue, pushed) = (&queue, &pushed);
+                scope.spawn(move || {
+                    for _ in 0..EACH {
+                        queue.push(object);
+                        pushed.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            let taken = scope.spawn(|| {
+                let events = std::iter::from_fn(|| queue.next().ok());
+                events.take_while(|event| *event != 0).count()
+            });
+            let mut forgotten = 0;
+            while pushed.load(Ordering::SeqCst) < 2 * EACH {
+                forgotten += queue.forget(|event| *event == 2);
+            }
+            queue.push(0);
+            assert_eq!(taken.join().unwrap() + forgotten, 2 * EACH);
+        });
+        assert!(!is_readable(&queue));
+    }
+
+    #[test]
+    fn event_that_is_forgotten_leaves_no_packet() {
+        let queue = EventQueue::<usize>::new().unwrap();
+        for _ in 0..200 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| queue.push(1));
+                while queue.forget(|event| *event == 1) == 0 {
+                    std::thread::yield_now();
+                }
+            });
+            assert!(!is_readable(&queue));
+        }
     }
 
     #[test]
