@@ -1,4 +1,5 @@
 use super::*;
+use crate::administration::record::Path;
 use proptest::prelude::*;
 
 const PARTITION: u16 = 0xffff;
@@ -11,11 +12,18 @@ fn hardware(number: u8) -> HardwareAddress {
     HardwareAddress::parse(&bytes)
 }
 
+fn path(number: u32) -> Path {
+    Path {
+        lid: number as u16,
+        service_level: 0,
+    }
+}
+
 fn source(number: u8) -> Source {
     let hardware = hardware(number);
     Source {
         queue_pair: hardware.queue_pair,
-        lid: u16::from(number),
+        path: path(number.into()),
         gid: Some(hardware.gid),
     }
 }
@@ -84,7 +92,7 @@ impl Link for Recorder {
         if self.is_busy {
             return Sent::Busy;
         }
-        let to = To::Neighbour(to.hardware.queue_pair, to.lid);
+        let to = To::Neighbour(to.hardware.queue_pair, to.path.lid);
         self.sent.push((to, protocol, packet.to_vec()));
         Sent::Done
     }
@@ -98,7 +106,7 @@ impl Link for Recorder {
         Sent::Done
     }
 
-    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8], _: Origin) -> Sent {
         self.sent
             .push((To::Group(group), protocol, packet.to_vec()));
         Sent::Done
@@ -508,8 +516,8 @@ impl Link for Short {
         self.0.answer(to, protocol, packet)
     }
 
-    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.0.multicast(group, protocol, packet)
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8], from: Origin) -> Sent {
+        self.0.multicast(group, protocol, packet, from)
     }
 
     fn deliver(&mut self, packet: &[u8]) -> bool {
@@ -535,7 +543,10 @@ fn a_packet_that_is_too_long_for_a_neighbour_is_cut_or_answered() {
     for (address, waiting) in [(v4(2), &v4_packet), (v6(2), &v6_packet)] {
         assert_eq!(station.take(waiting, 0, &mut link), Taken::Done);
         let hardware = hardware(2);
-        let at = Neighbour { hardware, lid: 2 };
+        let at = Neighbour {
+            hardware,
+            path: path(2),
+        };
         station.confirm(address, at, false, 1, &mut link);
     }
     // The packets that waited: one in fragments, one answered.
