@@ -29,6 +29,7 @@ def cases() -> list[Case]:
         Case("nodes of a fabric", "", on_fabric),
         *(Case("nodes of a fabric", f"a LID that changes, {mode} mode", partial(readdressed, mode)) for mode in ("datagram", "connected")),
         Case("nodes of a fabric", "partitions", partitioned),
+        *(Case("nodes of a fabric", f"a partition that moves, {mode} mode", partial(moved, mode)) for mode in ("datagram", "connected")),
         *(Case("nodes of a fabric", f"{name}, {manager}", partial(function, manager)) for manager in MANAGERS
           for name, function in (("members of groups", members), ("a partition's group", honoured), ("no broadcast group", unjoined))),
         Case("nodes of a fabric", "a manager that does not answer", unanswered),
@@ -47,11 +48,11 @@ def until(file: str) -> str:
     return f"until [ -e {file} ]; do sleep 0.02; done"
 
 
-def manage(log: str) -> str:
+def manage(log: str, options: str = "") -> str:
     """A script that starts OpenSM, with its process as $manager, and waits for its first sweep."""
     # Otherwise its log stays in a buffer.
     return ("echo force_log_flush TRUE > opensm.conf; "
-            f"OSM_CACHE_DIR=. OSM_TMP_DIR=. opensm -F opensm.conf -f {log} > /dev/null & manager=$!; until grep -qs 'SUBNET UP' {log}; do sleep 0.1; done")
+            f"OSM_CACHE_DIR=. OSM_TMP_DIR=. opensm -F opensm.conf -f {log} {options} > /dev/null & manager=$!; until grep -qs 'SUBNET UP' {log}; do sleep 0.1; done")
 
 
 def on_fabric(place: Place) -> Outcome:
@@ -86,6 +87,25 @@ def readdressed(mode: str, place: Place) -> Outcome:
     if len(reached) != 2:
         return failed("pings were lost", ended.evidence())
     return passed()
+
+
+def moved(mode: str, place: Place) -> Outcome:
+    """Ends reach each other after their partition got another place in the tables of their ports."""
+    if missing := tools():
+        return missing
+    # In the default partition, which takes the old place, two limited members do not reach each other.
+    conf = "Default=0x7fff : ALL=limited, SELF=full; storage=0x10, ipoib{} : ALL=full;\n"
+    for name, flag in (("partitions.conf", ""), ("changed.conf", ", indx0")):
+        (place.directory / name).write_text(conf.format(flag))
+    mine = f"--mode {mode} --partition 0x10"
+    pings = "ping -c 2 -i 0.1 -w 20 10.0.0.2"
+    first = '"$VERBENA" fabric exec --node host3 cat /sys/class/infiniband/verbena0/ports/1/pkeys/0'
+    script = (manage("log", "-P partitions.conf") + "; " + AT.format("host2", 2, mine, f"touch up; {WAIT}") + " & end=$!; " + until("up") + "; "
+              + AT.format("host3", 1, mine, f"{pings}; touch known; {until('moved')}; {pings}; touch over") + " & other=$!; " + until("known") + "; "
+              f'mv changed.conf partitions.conf; kill -HUP $manager; for look in $(seq 100); do [ "$({first})" = 0x8010 ] && break; sleep 0.1; done; {first}; '
+              "touch moved; wait $other; touch over; wait $end; kill $manager; wait")
+    ended = up(place, script, "--sm", "none", "--topology", "fat-tree:4")
+    return lacks(ended, {"^0x8010$": 1, "^2 packets transmitted, 2 received": 2}) or passed()
 
 
 def records(text: str) -> set[tuple[str, str, int]]:

@@ -159,6 +159,17 @@ struct ToNeighbour {
     used: u64,
 }
 
+/// The effect of events of the port.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PortChange {
+    /// Paths to the port, or memberships, may be others.
+    pub are_paths_changed: bool,
+    /// Connections must be made anew: the port has another LID, or another place of the partition.
+    pub is_moved: bool,
+    /// The port is not in the partition any more.
+    pub is_outside: bool,
+}
+
 /// The effect of a completion.
 pub enum Completion {
     /// Nothing was received.
@@ -340,6 +351,11 @@ impl Adapter {
     /// Returns the code of the port's MTU.
     pub fn path_mtu(&self) -> u8 {
         self.attributes.mtu_code as u8
+    }
+
+    /// Returns the longest datagram.
+    pub fn longest(&self) -> u32 {
+        self.longest
     }
 
     /// Returns the longest IP packet in a datagram.
@@ -650,19 +666,30 @@ impl Adapter {
         self.context.events()
     }
 
-    /// Takes the events of the port. Returns whether paths to it may be others, and then whether
-    /// its LID is another one.
+    /// Takes the events of the port, and uses the partition's place that they state. Returns
+    /// `None` if nothing has changed.
     ///
     /// # Errors
     ///
     /// The adapter fails.
-    pub fn take_port_events(&mut self) -> Result<Option<bool>, Failure> {
-        let mut is_changed = false;
+    pub fn take_port_events(&mut self) -> Result<Option<PortChange>, Failure> {
+        let mut change = PortChange::default();
         while let Some(event) = self.context.take_event()? {
-            is_changed |= event == Event::Paths;
+            change.are_paths_changed |= event == Event::Paths;
+            if event == Event::Partitions {
+                match self.context.partition(self.port, self.partition) {
+                    Ok(index) => {
+                        change.are_paths_changed = true;
+                        change.is_moved |= index != self.partition_index;
+                        change.is_outside = false;
+                        self.move_to(index, self.queue_key)?;
+                    }
+                    Err(_) => change.is_outside = true,
+                }
+            }
         }
-        if !is_changed {
-            return Ok(None);
+        if !change.are_paths_changed {
+            return Ok(change.is_outside.then_some(change));
         }
         let before = self.attributes.lid;
         self.attributes = PortAttributes {
@@ -671,7 +698,39 @@ impl Adapter {
             mtu_code: self.attributes.mtu_code,
             ..self.context.port(self.port)?
         };
-        Ok(Some(self.attributes.lid != before))
+        change.is_moved |= self.attributes.lid != before;
+        Ok(Some(change))
+    }
+
+    /// Uses other properties of the broadcast group.
+    ///
+    /// # Errors
+    ///
+    /// The adapter refuses the queue key.
+    pub fn set_properties(&mut self, properties: &Properties) -> Result<(), Failure> {
+        self.traffic_class = properties.traffic_class;
+        self.addresses.clear();
+        self.move_to(self.partition_index, properties.queue_key)
+    }
+
+    /// Moves the queue pairs of datagrams to another place of the partition, or queue key. Requests
+    /// that wait for neighbours are discarded.
+    fn move_to(&mut self, partition_index: u16, queue_key: u32) -> Result<(), Failure> {
+        if (partition_index, queue_key) == (self.partition_index, self.queue_key) {
+            return Ok(());
+        }
+        (self.partition_index, self.queue_key) = (partition_index, queue_key);
+        for change in [
+            Change::to_drained(),
+            Change::while_drained(partition_index, queue_key),
+            Change::from_drained(),
+        ] {
+            self.main.pair().modify(&change)?;
+        }
+        for number in self.lanes.keys().copied().collect::<Vec<_>>() {
+            self.discard(number);
+        }
+        self.renew_answers()
     }
 
     /// Exchanges datagrams with subnet administration.
@@ -760,7 +819,8 @@ fn start(pair: &QueuePair, (port, partition): (u8, u16), queue_key: u32) -> Resu
     Ok(())
 }
 
-fn bytes_of_mtu(code: u8) -> u32 {
+/// Returns the bytes of an MTU with this code.
+pub fn bytes_of_mtu(code: u8) -> u32 {
     128 << code
 }
 

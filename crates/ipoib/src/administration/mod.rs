@@ -102,6 +102,8 @@ pub enum Event {
     Left(Gid),
     /// A group was not joined; the request is repeated.
     Refused(Gid, Refusal),
+    /// The broadcast group has other properties.
+    Changed(Properties),
 }
 
 /// The result of looking for a group or a path.
@@ -538,7 +540,10 @@ impl Administration {
             self.events.push(Event::Joined(group, properties.lid));
         }
         if group == self.broadcast {
-            self.properties = Some(properties);
+            let before = self.properties.replace(properties);
+            if before.is_some_and(|before| !before.is_like(&properties)) {
+                self.events.push(Event::Changed(properties));
+            }
         }
         self.resume(waiting);
     }
@@ -555,8 +560,8 @@ impl Administration {
         self.resume(waiting);
     }
 
-    /// Handles a request that was refused or not answered. What is known stays in use if there was
-    /// no answer.
+    /// Handles a request that was refused or not answered. Without an answer, a known group or path
+    /// stays in use.
     fn fail(&mut self, subject: Subject, refusal: Refusal, now: u64) {
         let is_kept = refusal == Refusal::Unanswered;
         match subject {

@@ -74,6 +74,12 @@ impl Properties {
         (self.levels >> 28) as u8
     }
 
+    /// Returns whether a group with these properties is used as another is, but for its LID.
+    pub fn is_like(&self, other: &Properties) -> bool {
+        let lid = self.lid;
+        Properties { lid, ..*other } == *self
+    }
+
     /// Returns whether LID and MTU are those of a group.
     pub fn is_valid(&self) -> bool {
         (0xc000..0xffff).contains(&self.lid) && (1..=5).contains(&self.mtu)

@@ -275,6 +275,26 @@ fn known_groups_and_paths_stay_in_use_while_they_are_renewed() {
 }
 
 #[test]
+fn another_queue_key_of_the_broadcast_group_is_reported_and_another_lid_is_not() {
+    let mut all = joined();
+    for (lid, queue_key) in [(0xc003, 0x0b1b), (0xc003, 7_u32), (0xc003, 7)] {
+        let before = all.properties().unwrap();
+        all.renew(0);
+        let [request] = sent(&mut all).try_into().unwrap();
+        let mut bytes = answer(request, 0, lid);
+        bytes[56 + 32..56 + 36].copy_from_slice(&queue_key.to_be_bytes());
+        all.receive(&bytes, 0);
+        let mut wanted = vec![Event::Joined(BROADCAST, lid)];
+        if queue_key != before.queue_key {
+            let mut changed = before;
+            (changed.lid, changed.queue_key) = (lid, queue_key);
+            wanted.push(Event::Changed(changed));
+        }
+        assert_eq!(all.take_events(), wanted);
+    }
+}
+
+#[test]
 fn groups_paths_and_waiting_packets_are_bounded() {
     let mut all = joined();
     for number in 0..3 * MOST as u16 {

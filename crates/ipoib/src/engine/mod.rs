@@ -273,7 +273,7 @@ impl Engine {
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;
         pump.run(&mut wire, control)?;
         let left = pump.take_left(&mut wire);
-        pump.end_waiting(&mut wire);
+        pump.end_waiting(&mut wire)?;
         wire.connections.close_all(&mut wire.adapter);
         pump.station.discard(wire.take_discarded());
         pump.station.end(left);

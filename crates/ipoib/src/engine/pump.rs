@@ -13,7 +13,7 @@ use verbena_verbs::WorkCompletion;
 use super::groups::{Groups, fixed_groups};
 use super::wire::{Wire, partial};
 use super::{Failure, LONGEST, system};
-use crate::adapter::{BATCH, Completion};
+use crate::adapter::{BATCH, Completion, bytes_of_mtu};
 use crate::administration::{Administration, Event, Lookup};
 use crate::connected::{Completed, Message};
 use crate::connection::Way;
@@ -222,12 +222,12 @@ impl Pump {
                 return Ok(());
             }
             for event in events {
-                self.use_answer(event, wire);
+                self.use_answer(event, wire)?;
             }
         }
     }
 
-    fn use_answer(&mut self, event: Event, wire: &mut Wire) {
+    fn use_answer(&mut self, event: Event, wire: &mut Wire) -> Result<(), Failure> {
         match event {
             Event::Ready(waiting) => {
                 for one in &waiting {
@@ -242,31 +242,53 @@ impl Pump {
             Event::Joined(gid, lid) => self.groups.join(&wire.adapter, gid, lid),
             Event::Left(gid) => self.groups.leave(&wire.adapter, gid),
             Event::Refused(gid, refusal) => self.groups.refuse(gid, refusal),
+            Event::Changed(properties) => {
+                wire.adapter.set_properties(&properties)?;
+                if bytes_of_mtu(properties.mtu) != wire.adapter.longest() {
+                    eprintln!(
+                        "verbena: the MTU of the broadcast group is {} now; start the interface \
+                         again to use it",
+                        bytes_of_mtu(properties.mtu)
+                    );
+                }
+            }
         }
+        Ok(())
     }
 
     /// Drops packets that wait for answers of subnet administration.
-    pub(super) fn end_waiting(&mut self, wire: &mut Wire) {
+    pub(super) fn end_waiting(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         if let Some(administration) = &mut wire.administration {
             administration.end();
             for event in administration.take_events() {
-                self.use_answer(event, wire);
+                self.use_answer(event, wire)?;
             }
         }
+        Ok(())
     }
 
     /// Announces the addresses again after changes of the port: neighbours send to the LID of the
     /// last message. After a change of the LID, connections are set up anew, because their peers
-    /// acknowledge to the old one.
+    /// acknowledge to the old one; also if the partition has another place.
     fn use_port_events(&mut self, wire: &mut Wire) -> Result<(), Failure> {
-        let Some(is_readdressed) = wire.adapter.take_port_events()? else {
+        let Some(change) = wire.adapter.take_port_events()? else {
             return Ok(());
         };
+        if change.is_outside {
+            eprintln!(
+                "verbena: the port is not in partition {:#06x} any more; packets are lost until it \
+                 is again",
+                wire.adapter.partition()
+            );
+        }
+        if !change.are_paths_changed {
+            return Ok(());
+        }
         if let Some(administration) = &mut wire.administration {
             administration.renew(wire.now);
         }
         self.station.announce(wire);
-        if is_readdressed {
+        if change.is_moved {
             wire.connections.close_all(&mut wire.adapter);
         }
         Ok(())
