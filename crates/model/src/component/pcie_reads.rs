@@ -137,6 +137,15 @@ impl<const N: usize> Reads<N> {
             if may_advance {
                 let stage = request.step;
                 request.advance((bus, total), now, number == last);
+                // An event at which the data return would do nothing but wake the task that waits.
+                if request.step == Step::Returns
+                    && request.permit.is_none()
+                    && ended == last
+                    && let Some(part) = &self.part
+                    && part.end_last_at(request.due)
+                {
+                    return true;
+                }
                 if request.due != UNKNOWN && request.due != scheduled {
                     scheduled = request.due;
                     bus.sim.wake_at(scheduled);
@@ -173,10 +182,13 @@ impl Request {
                     true => self.ask(bus, now),
                     false => return,
                 },
-                Step::OnBus => match bus.slots.enter(&bus.sim, 1) {
-                    None => self.read(bus, now),
-                    Some(ticket) => return self.waits(Step::AtChipset, ticket),
-                },
+                Step::OnBus => {
+                    bus.on_bus.set(bus.on_bus.get() - 1);
+                    match bus.slots.enter(&bus.sim, 1) {
+                        None => self.read(bus, now),
+                        Some(ticket) => return self.waits(Step::AtChipset, ticket),
+                    }
+                }
                 Step::AtChipset => match bus.slots.come(&bus.sim, self.ticket, 1) {
                     true => self.read(bus, now),
                     false => return,
@@ -223,7 +235,19 @@ impl Request {
         bus.down.reserve(now, bus.answers);
         // A request goes between the packets of a write in progress: it costs link time but does
         // not wait for the whole write.
-        self.until(Step::OnBus, now + bus.asks + bus.profile.propagation);
+        let way = bus.asks + bus.profile.propagation;
+        // If more wait than there are slots, some still wait when it comes, as each slot that they
+        // take is held for longer than its way. Its arrival then changes nothing but the queue.
+        let sees_queue = bus.on_bus.get() == 0 && bus.latency > way;
+        let slots = &bus.slots;
+        let early = sees_queue.then(|| slots.enter_before_coming(&bus.sim, slots.size()));
+        match early.flatten() {
+            Some(ticket) => self.waits(Step::AtChipset, ticket),
+            None => {
+                bus.on_bus.set(bus.on_bus.get() + 1);
+                self.until(Step::OnBus, now + way);
+            }
+        }
     }
 
     /// Reads memory, in its slot.

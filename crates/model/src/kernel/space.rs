@@ -127,18 +127,23 @@ impl Space {
         let mut crowd = self.crowd.borrow_mut();
         let crowd = crowd.get_or_insert_default();
         crowd.forget_past_look(sim.now());
-        let ticket = crowd.next_ticket;
-        crowd.next_ticket += 1;
         crowd.place = sim.place();
-        crowd.queue.push_back(Waiting {
-            ticket,
-            task: sim.current(),
-            wants: u32::try_from(amount).unwrap_or(u32::MAX),
-        });
+        let ticket = crowd.append(sim.current(), u32::try_from(amount).unwrap_or(u32::MAX));
         if !self.is_crowded.replace(true) {
             crowd.look_again(sim, self.first.get().0);
         }
         ticket
+    }
+
+    /// Appends the current task to the queue before it comes, if more tasks than `others` wait
+    /// there. Returns its ticket. Its turn must not be before it comes.
+    pub(crate) fn enter_before_coming(&self, sim: &Sim, others: u64) -> Option<u64> {
+        if !self.is_crowded.get() {
+            return None;
+        }
+        let mut crowd = self.crowd.borrow_mut();
+        let crowd = crowd.as_mut()?;
+        (crowd.queue.len() as u64 > others).then(|| crowd.append(sim.current(), 1))
     }
 
     /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
@@ -172,6 +177,11 @@ impl Space {
             None => self.is_crowded.set(false),
         }
         true
+    }
+
+    /// Returns its size.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Returns whether something is free, without the amounts returned since the last taking.
@@ -244,6 +254,18 @@ impl Space {
 }
 
 impl Crowd {
+    /// Appends a task to the queue and returns its ticket.
+    fn append(&mut self, task: TaskId, wants: u32) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.queue.push_back(Waiting {
+            ticket,
+            task,
+            wants,
+        });
+        ticket
+    }
+
     /// Adds an amount that becomes free after the first.
     fn returns(&mut self, later: (Time, u64)) {
         let is_last = self.returns.back().is_none_or(|last| last.0 <= later.0);
