@@ -65,22 +65,11 @@ pub(super) struct Reads<const N: usize> {
 }
 
 impl<const N: usize> Reads<N> {
-    /// Prefetches the state that its next event needs: its own pointers' targets (`depth` 1), then
-    /// those of their pointers (2).
-    fn prefetch(&self, depth: usize) {
-        let part = self.part.as_ref();
-        if depth == 1 {
-            prefetch::of(&*self.bus);
-            prefetch::of(&*self.total);
-            part.inspect(|part| part.prefetch());
-            return;
-        }
-        self.total.prefetch();
-        self.bus.slots.prefetch();
-        prefetch::of(&*self.bus.memory);
-        if let Some(task) = part.and_then(Part::waiting) {
-            self.bus.sim.prefetch(task);
-        }
+    /// Prefetches the state that its next event needs.
+    fn prefetch(&self) {
+        prefetch::of(&*self.bus);
+        prefetch::of(&*self.total);
+        self.part.iter().for_each(Part::prefetch);
     }
 
     /// Creates a record without requests. `total` limits the adapter's reads.
@@ -330,12 +319,66 @@ impl Machine for ReadRecords {
         let slot = records.slot(record);
         match (depth, slot.record()) {
             (0, _) => prefetch::of(slot),
-            (_, Some(reads)) => reads.prefetch(depth),
+            (_, Some(reads)) => reads.prefetch(),
             (_, None) => (),
         }
     }
 
     fn clear(&self) {
         self.records.take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Load;
+    use super::super::memory::MemoryModel;
+    use super::super::transfer::Window;
+    use super::*;
+    use crate::profile::{Bus, Library, Overrides};
+
+    /// Reads so many packets at once; returns when their data arrive. Reads are records or tasks.
+    fn burst(packets: usize, by_records: bool) -> Vec<Time> {
+        const BYTES: u64 = 2048;
+        let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+        let system = library.system("connectx-ddr").expect("a shipped system");
+        let Bus::Pcie(profile) = &system.host.bus else {
+            panic!("the system has PCI Express");
+        };
+        let sim = Sim::new();
+        let memory = Rc::new(MemoryModel::new(&system.host.memory));
+        let records = by_records.then(|| ReadRecords::new(&sim));
+        let bus = Rc::new(PcieModel::new(&sim, (profile, None), memory, records));
+        let total = Rc::new(Space::new(16));
+        let arrivals = Rc::new(RefCell::new(Vec::new()));
+        for _ in 0..packets {
+            let (own, bus, total) = (sim.clone(), bus.clone(), total.clone());
+            let arrivals = arrivals.clone();
+            sim.start(async move {
+                let window = Window::new(&own, 16, (BYTES, 1));
+                let reading = bus.begin(Load::single(BYTES), &window, &total);
+                let flow = reading.expect("fits into the window").done().await;
+                assert_eq!(flow, Flow::at(own.now()));
+                arrivals.borrow_mut().push(own.now());
+            });
+        }
+        sim.run();
+        sim.clear();
+        let left = [&bus.slots, &*total].map(|space| (space.taken(), space.waiting()));
+        assert_eq!((left, bus.on_bus.get()), ([(0, 0); 2], 0));
+        arrivals.take()
+    }
+
+    #[test]
+    fn queued_reads_take_slots_one_after_another() {
+        // 2 slots of 712 ns each, and 4 requests a packet.
+        for packets in [8, 20] {
+            let arrivals = burst(packets, true);
+            assert_eq!(arrivals, burst(packets, false));
+            assert_eq!(arrivals[0], burst(1, true)[0]);
+            let spans = arrivals.windows(2).map(|two| two[1] - two[0]);
+            let spans: Vec<_> = spans.collect();
+            assert_eq!(spans, vec![Time(2 * 712_000); packets - 1]);
+        }
     }
 }

@@ -81,11 +81,6 @@ impl Part {
         prefetch::of(&*self.0);
     }
 
-    /// Returns the task that waits for its reading.
-    pub(super) fn waiting(&self) -> Option<TaskId> {
-        self.0.latch.waiting()
-    }
-
     /// Ends the request: its data have arrived.
     pub(super) fn end(self, data: Flow) {
         self.has_data(data);

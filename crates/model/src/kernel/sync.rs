@@ -234,11 +234,6 @@ impl Latch {
         self.is_over()
     }
 
-    /// Returns the waiting task.
-    pub(crate) fn waiting(&self) -> Option<TaskId> {
-        self.waiting.get()
-    }
-
     /// Waits until no operation is in progress.
     pub async fn wait(&self) {
         poll_fn(|_| match self.is_over_or_wakes(self.sim.current()) {
@@ -326,6 +321,36 @@ mod tests {
         let passed = passed.borrow();
         assert_eq!(passed[..3], [Time(300); 3]);
         assert_eq!(passed[3..], [Time(600); 3]);
+    }
+
+    #[test]
+    fn an_end_given_in_advance_wakes_the_waiting_task_then() {
+        let sim = Sim::new();
+        let (latch, ended) = (Rc::new(Latch::new(&sim)), Rc::new(Cell::new(Time::ZERO)));
+        latch.begin();
+        assert!(!latch.end_last_at(Time(50)), "no task waits");
+        let waiting = Rc::new(Cell::new(TaskId::default()));
+        let (own, waits) = (sim.clone(), latch.clone());
+        let (at, task) = (ended.clone(), waiting.clone());
+        sim.start(async move {
+            task.set(own.current());
+            waits.wait().await;
+            at.set(own.now());
+        });
+        let (own, ends) = (sim.clone(), latch.clone());
+        sim.start_at(Time(20), async move {
+            ends.begin();
+            assert!(
+                !ends.end_last_at(Time(50)),
+                "another operation is in progress"
+            );
+            ends.end();
+            assert!(ends.end_last_at(Time(50)));
+            // An event that the task does not wait for does not end its wait.
+            own.wake_in(own.place(), Time(30), waiting.get());
+        });
+        sim.run();
+        assert_eq!((ended.get(), sim.events()), (Time(50), 4));
     }
 
     #[test]
