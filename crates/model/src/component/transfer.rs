@@ -87,8 +87,8 @@ impl Part {
         self.0.latch.end();
     }
 
-    /// Ends the request, whose data arrive at `instant`, if it is the last of its reading and a task
-    /// waits for that. Returns whether it did.
+    /// Ends the request, whose data arrive at `instant`, if it is the last of its reading and a
+    /// task waits for that. Returns whether it did.
     pub(super) fn end_last_at(&self, instant: Time) -> bool {
         let ends = self.0.latch.end_last_at(instant);
         if ends {
