@@ -18,7 +18,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import benchmarks, connected, habits, hosts, programs, segments
+from . import benchmarks, connected, fabrics, habits, hosts, programs, segments
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
@@ -59,9 +59,7 @@ def cases() -> list[Case]:
         Case("the interface", "that is not served for a while", overrun),
         Case("addresses that programs add and remove", "", changed),
         Case("a gateway", "", routed),
-        Case("nodes of a fabric", "", on_fabric),
-        *(Case("nodes of a fabric", f"a LID that changes, {mode} mode", partial(readdressed, mode)) for mode in ("datagram", "connected")),
-        Case("nodes of a fabric", "partitions", partitioned),
+        *fabrics.cases(),
         *connected.cases(),
         *hosts.cases(),
         *habits.cases(),
@@ -407,64 +405,6 @@ def routed(place: Place) -> Outcome:
         return failure
     count = ended.output.count("2 packets transmitted, 2 received")
     return passed() if count == 2 else failed(f"{count} of 2 networks answer", ended.evidence())
-
-
-def on_fabric(place: Place) -> Outcome:
-    """Ends at two nodes of a fabric reach each other; each has its node's GID."""
-    at = '"$VERBENA" fabric exec --node {} "$VERBENA" ipoib --address 10.0.0.{}/24 --address fd00::{}/64 -- sh -c "{}"'
-    wait = "until [ -e over ]; do sleep 0.02; done"
-    script = (at.format("host2", 2, 2, wait) + " & "
-              + at.format("host1", 1, 1, "until ping -c 1 -w 1 10.0.0.2; do :; done; ping -c 2 -i 0.1 -w 20 10.0.0.2; "
-                          "ping -c 2 -i 0.1 -w 20 fd00::2; echo reached; touch over") + "; touch over; wait")
-    ended = place.run("fabric", [str(VERBENA), "fabric", "up", "--", "sh", "-c", script], SECONDS, VERBENA=str(VERBENA), TMPDIR="/tmp")
-    if not ended.succeeded or "reached" not in ended.output or ended.output.count("2 packets transmitted, 2 received") != 2:
-        return failed(ended.describe(), ended.evidence())
-    return passed()
-
-
-def readdressed(mode: str, place: Place) -> Outcome:
-    """An end whose port gets another LID announces it, and its neighbour reaches it at once."""
-    missing = [tool.package for tool in (Tool("/usr/sbin/opensm", "opensm"), Tool("/usr/sbin/ibportstate", "infiniband-diags"),
-                                         Tool("ibv_devinfo", "ibverbs-utils")) if not tool.present()]
-    if missing:
-        return skipped("lacks " + ", ".join(missing))
-    at = f'"$VERBENA" fabric exec --node {{0}} "$VERBENA" ipoib --mode {mode} --address 10.0.0.{{1}}/24 -- sh -c "{{2}}"'
-    pings = "ping -c 2 -i 0.1 -w 10 10.0.0.2"
-    sweep = "OSM_CACHE_DIR=. OSM_TMP_DIR=. opensm -o -f log > /dev/null"
-    script = (f"PATH=$PATH:/usr/sbin; {sweep}; "
-              + at.format("host2", 2, "touch up; until [ -e over ]; do sleep 0.02; done") + " & until [ -e up ]; do sleep 0.02; done; "
-              + at.format("host1", 1, f"{pings}; touch known; until [ -e moved ]; do sleep 0.02; done; {pings}; touch over") + " & "
-              "until [ -e known ]; do sleep 0.02; done; "
-              f'"$VERBENA" fabric exec --node host2 ibportstate -D 0 1 lid 20 > /dev/null; rm -f guid2lid; {sweep}; '
-              '"$VERBENA" fabric exec --node host2 ibv_devinfo | grep port_lid; touch moved; wait')
-    ended = place.run("fabric", [str(VERBENA), "fabric", "up", "--sm", "none", "--", "sh", "-c", script], SECONDS, VERBENA=str(VERBENA), TMPDIR="/tmp")
-    if not ended.succeeded or not re.search(r"port_lid:\s+20$", ended.output, re.MULTILINE):
-        return failed(ended.describe(), ended.evidence())
-    # Without the announcement packets are lost for half a minute.
-    reached = re.findall(r"^(\d+) packets transmitted, 2 received", ended.output, re.MULTILINE)
-    if len(reached) != 2:
-        return failed("pings were lost", ended.evidence())
-    return passed()
-
-
-def partitioned(place: Place) -> Outcome:
-    """Ends of a partition reach each other and no end of another one; a port outside of a partition is refused, with its P_Keys."""
-    (place.directory / "partitions.conf").write_text("Default=0x7fff : ALL=full;\n"
-                                                     "one=0x10, ipoib : 0x0002000000000201=full, 0x0002000000000301=limited;\n")
-    at = '"$VERBENA" fabric exec --node {} "$VERBENA" ipoib --partition {} --address 10.0.0.{}/24 -- sh -c "{}"'
-    wait = "until [ -e over ]; do sleep 0.02; done"
-    script = (at.format("host2", "0x10", 2, f"touch up-1; {wait}") + " & " + at.format("host2", "0x7fff", 3, f"touch up-2; {wait}") + " & "
-              "until [ -e up-1 ] && [ -e up-2 ]; do sleep 0.02; done; "
-              + at.format("host1", "0x10", 1, "cat /sys/class/net/ib0/pkey; ping -c 2 -i 0.1 -w 20 10.0.0.2; ping -c 1 -w 2 10.0.0.3 || echo apart")
-              + "; touch over; wait; " + at.format("host1", "0x11", 1, "true") + "; echo $?")
-    ended = place.run("fabric", [str(VERBENA), "fabric", "up", "--partitions", "partitions.conf", "--", "sh", "-c", script], SECONDS,
-                      VERBENA=str(VERBENA), TMPDIR="/tmp")
-    wanted = [r"^0x8010$", r"^2 packets transmitted, 2 received", r"packets transmitted, 0 received", r"^apart$", r"P_Keys are .*0x8010", r"^3$"]
-    if "another interface uses" in ended.output:
-        return failed("ports have one link-local address", ended.evidence())
-    if not ended.succeeded or (lost := [one for one in wanted if not re.search(one, ended.output, re.MULTILINE)]):
-        return failed(f"{ended.describe()}: {lost} is missing" if ended.succeeded else ended.describe(), ended.evidence())
-    return passed()
 
 
 def exit_codes(place: Place) -> Outcome:

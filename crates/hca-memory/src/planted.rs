@@ -37,6 +37,10 @@ pub enum Bug {
     LaneWake,
     /// A message in a lane acknowledges more than was received.
     LaneEcho,
+    /// Writes go to known memory regardless of the responder's state.
+    KnownGate,
+    /// A range of memory stays known after its key has changed.
+    KnownRange,
 }
 
 /// Returns whether this bug is turned on: without the feature never, at compile time.
@@ -74,6 +78,8 @@ fn named(name: &str) -> Option<Bug> {
         "lane_answer" => Bug::LaneAnswer,
         "lane_wake" => Bug::LaneWake,
         "lane_echo" => Bug::LaneEcho,
+        "known_gate" => Bug::KnownGate,
+        "known_range" => Bug::KnownRange,
         _ => panic!("VERBENA_PLANTED: no planted bug {name:?}"),
     })
 }

@@ -12,7 +12,7 @@
 //! | descriptors | [`doorbell`], [`readiness`], [`socket`] |
 //! | network | [`udp`], [`tcp`], [`udp_request`], [`multicast`], [`filter`] |
 //! | interfaces of the host | [`interfaces`], [`monitor`] |
-//! | other | [`clock`], [`singleton`], [`slots`] |
+//! | other | [`clock`], [`held`], [`singleton`], [`slots`] |
 
 mod ancillary;
 pub mod barrier;
@@ -24,6 +24,7 @@ pub mod dmabuf;
 pub mod doorbell;
 pub mod errno;
 pub mod filter;
+pub mod held;
 mod inet;
 pub mod interfaces;
 pub mod lock;

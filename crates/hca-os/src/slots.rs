@@ -61,7 +61,10 @@ impl<T: Slot> Slots<T> {
     /// Returns the oldest element.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        self.get(0)
+        match self.count {
+            0 => None,
+            _ => self.slots.get(self.first),
+        }
     }
 
     /// Returns the elements at some positions, in order.

@@ -8,9 +8,12 @@
 use crate::lane;
 use crate::ring::{CELL, Store};
 use crate::section::Sections;
+use std::cell::UnsafeCell;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use verbena_hca_os::errno::Result;
+use verbena_hca_os::held::Held;
 use verbena_hca_os::mapping::{Mapping, MappingRights};
 use verbena_hca_os::memfd::Memfd;
 
@@ -89,9 +92,33 @@ impl Channel {
     #[inline]
     pub fn lane(&self, number: u32) -> Lane<'_> {
         Lane {
-            mapping: &self.mapping,
-            number: number as usize & (LANES as usize - 1),
+            head: self.lane_head(number),
+            slots: self.lane_slots(number),
         }
+    }
+
+    /// Returns the consumer's position in a lane.
+    #[inline]
+    pub fn lane_head(&self, number: u32) -> &AtomicU32 {
+        let number = number as usize & (LANES as usize - 1);
+        // SAFETY: the number is masked, and the constants above place so many heads inside the
+        // mapping; a head is aligned and only accessed atomically.
+        unsafe {
+            &*self
+                .mapping
+                .base()
+                .add(LANE_HEADS_AT + number * CELL)
+                .cast()
+        }
+    }
+
+    /// Returns the slots of a lane.
+    #[inline]
+    pub fn lane_slots(&self, number: u32) -> &LaneSlots {
+        let number = number as usize & (LANES as usize - 1);
+        // SAFETY: the number is masked, and the constants above place so many lanes inside the
+        // mapping, on whole pages.
+        unsafe { &*self.mapping.base().add(LANES_AT + number * LANE).cast() }
     }
 
     /// Returns the marks of the requester, for access to the responder's memory and, on behalf of
@@ -168,14 +195,76 @@ unsafe impl Store for Answers<'_> {
     }
 }
 
-/// A lane for short messages.
-pub struct Lane<'a> {
-    mapping: &'a Mapping,
-    number: usize,
+/// The slots of a lane, which both processes write.
+#[repr(C)]
+pub struct LaneSlots([LaneSlot; lane::SLOTS as usize]);
+
+#[repr(C, align(64))]
+struct LaneSlot {
+    stamp: AtomicU32,
+    rest: UnsafeCell<[u8; lane::SLOT - size_of::<AtomicU32>()]>,
 }
 
-// SAFETY: the constants above place LANES lanes of SLOTS slots each, a power of two, and the words
-// for their heads inside the mapping; the number of the lane is masked.
+const _: () = assert!(size_of::<LaneSlots>() == LANE);
+
+impl LaneSlots {
+    #[inline]
+    fn at(&self, index: u32) -> &LaneSlot {
+        &self.0[(index & (lane::SLOTS - 1)) as usize]
+    }
+}
+
+// SAFETY: behind the stamp, only raw pointers reach the bytes, by the rules of `lane`.
+unsafe impl Sync for LaneSlots {}
+
+/// A lane that keeps the owner of its channel alive.
+pub struct HeldLane<O> {
+    head: Held<AtomicU32, O>,
+    slots: Held<LaneSlots, O>,
+}
+
+impl<O> Clone for HeldLane<O> {
+    fn clone(&self) -> HeldLane<O> {
+        HeldLane {
+            head: self.head.clone(),
+            slots: self.slots.clone(),
+        }
+    }
+}
+
+impl<O> HeldLane<O> {
+    /// Returns a lane of the channel of `owner`.
+    pub fn new(
+        owner: &Arc<O>,
+        channel: impl for<'a> Fn(&'a O) -> &'a Channel,
+        number: u32,
+    ) -> HeldLane<O> {
+        HeldLane {
+            head: Held::new(owner, |owner| channel(owner).lane_head(number)),
+            slots: Held::new(owner, |owner| channel(owner).lane_slots(number)),
+        }
+    }
+
+    /// Returns the lane.
+    #[inline]
+    pub fn lane(&self) -> Lane<'_> {
+        Lane {
+            head: &self.head,
+            slots: &self.slots,
+        }
+    }
+}
+
+/// A lane for short messages.
+#[derive(Clone, Copy)]
+pub struct Lane<'a> {
+    /// The consumer's position.
+    pub head: &'a AtomicU32,
+    /// Its slots.
+    pub slots: &'a LaneSlots,
+}
+
+// SAFETY: there are SLOTS slots, a power of two, and the accessors return addresses inside one.
 unsafe impl lane::Store for Lane<'_> {
     #[inline]
     fn slots(&self) -> u32 {
@@ -183,16 +272,11 @@ unsafe impl lane::Store for Lane<'_> {
     }
     #[inline]
     fn stamp(&self, index: u32) -> &AtomicU32 {
-        // SAFETY: a slot's first word is aligned and only accessed atomically.
-        unsafe { &*self.writable(index).cast::<AtomicU32>() }
+        &self.slots.at(index).stamp
     }
     #[inline]
     fn head(&self) -> &AtomicU32 {
-        // SAFETY: inside the mapping, aligned, and only accessed atomically.
-        unsafe {
-            let at = LANE_HEADS_AT + self.number * CELL;
-            &*self.mapping.base().add(at).cast::<AtomicU32>()
-        }
+        self.head
     }
     #[inline]
     fn readable(&self, index: u32) -> *const u8 {
@@ -200,9 +284,6 @@ unsafe impl lane::Store for Lane<'_> {
     }
     #[inline]
     fn writable(&self, index: u32) -> *mut u8 {
-        let index = (index & (lane::SLOTS - 1)) as usize;
-        let at = LANES_AT + self.number * LANE + index * lane::SLOT;
-        // SAFETY: masked to the lane, which lies inside the mapping.
-        unsafe { self.mapping.base().add(at) }
+        std::ptr::from_ref(self.slots.at(index)).cast_mut().cast()
     }
 }

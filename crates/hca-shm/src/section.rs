@@ -121,18 +121,31 @@ impl<'a> Sections<'a> {
     /// Opens a section for memory of the given key. None when every mark stays taken for so long
     /// that threads of this process cannot be the cause: the peer may write to marks that it
     /// shares.
-    #[inline]
-    pub fn enter(&self, key: u32) -> Option<Section<'a>> {
+    #[inline(always)]
+    pub fn enter(self, key: u32) -> Option<Section<'a>> {
         let first = thread_number::current() as usize;
-        for attempt in 0..ATTEMPTS {
-            let mark = &self.marks[(first + attempt as usize) % self.marks.len()];
-            if let Some(entered) = access::enter(&mark.counter) {
-                mark.key.store(key.into(), Ordering::Release);
-                return Some(Section { mark, entered });
-            }
-            rest(attempt);
+        match self.try_enter(first, key) {
+            None => self.enter_other(first, key),
+            section => section,
         }
-        None
+    }
+
+    /// Opens a section by the mark at an index, unless it is taken.
+    #[inline(always)]
+    fn try_enter(self, index: usize, key: u32) -> Option<Section<'a>> {
+        let mark = &self.marks[index % self.marks.len()];
+        let entered = access::enter(&mark.counter)?;
+        mark.key.store(key.into(), Ordering::Release);
+        Some(Section { mark, entered })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_other(self, first: usize, key: u32) -> Option<Section<'a>> {
+        (1..ATTEMPTS).find_map(|attempt| {
+            rest(attempt - 1);
+            self.try_enter(first + attempt as usize, key)
+        })
     }
 
     /// Waits until every section that was open at the call has ended. Returns those still open

@@ -71,12 +71,23 @@ impl SgeList {
         }
     }
 
+    /// Returns the entry, if there is only one.
+    #[inline]
+    pub fn sole(&self) -> Option<&ibv_sge> {
+        let [one, ..] = &self.few;
+        (self.count == 1).then_some(one)
+    }
+
     /// Returns the total length in bytes.
     #[inline]
     pub fn length(&self) -> u64 {
-        match self.as_slice() {
-            [one] => one.length.into(),
-            several => several.iter().map(|sge| u64::from(sge.length)).sum(),
+        match self.sole() {
+            Some(one) => one.length.into(),
+            None => self
+                .as_slice()
+                .iter()
+                .map(|sge| u64::from(sge.length))
+                .sum(),
         }
     }
 }

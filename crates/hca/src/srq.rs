@@ -6,13 +6,14 @@ use crate::process::{Cq, Process};
 use crate::receive::{Receive, ReceiveRing};
 use crate::xrcd::Xrcd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use verbena_abi::*;
 use verbena_hca_memory::domain::Pd;
 use verbena_hca_memory::limits::{MAX_SGE, MAX_SRQ_WR};
 use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_memory::quota;
 use verbena_hca_os::errno::Result;
+use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::refused;
 use verbena_hca_shm::context_table::QpRecord;
 
@@ -27,7 +28,7 @@ pub struct Srq {
     users: AtomicUsize,
     /// Its share of the device's quota, until it is destroyed.
     quota_share: Mutex<Option<quota::QuotaShare>>,
-    state: Mutex<SrqState>,
+    state: Lock<SrqState>,
 }
 
 pub(crate) struct SrqState {
@@ -78,7 +79,7 @@ impl Srq {
             cookie: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
             quota_share: Mutex::new(Some(quota_share)),
-            state: Mutex::new(SrqState {
+            state: Lock::new(SrqState {
                 ring: ReceiveRing::new(max_wr, max_sge.max(1)),
                 limit: 0,
             }),
@@ -149,7 +150,7 @@ impl Srq {
     /// Raises the limit event, once, if fewer requests wait than the limit (architecture
     /// specification, 10.2.9.1).
     #[inline]
-    pub(crate) fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
+    pub(crate) fn compare_with_limit(&self, mut state: Guard<'_, SrqState>) {
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
             if !planted::is(Bug::SrqLimit) {
                 state.limit = 0;
@@ -253,7 +254,7 @@ impl Srq {
 
     /// Locks the queue. [`Srq::compare_with_limit`] follows if a request is taken.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, SrqState> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    pub(crate) fn lock(&self) -> Guard<'_, SrqState> {
+        self.state.lock()
     }
 }

@@ -58,17 +58,52 @@ unsafe fn refuse<T>(call: &str, error: Errno, wr: *mut T, bad: *mut *mut T) -> c
 unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr) -> Result<()> {
     // SAFETY: the program passes valid lists and pointers.
     unsafe {
-        let request = SendRequest {
-            wr_id: wr.wr_id,
-            opcode: wr.opcode,
-            flags: wr.send_flags,
-            immediate: wr.imm.imm_data,
-            sges: arguments::array(wr.sg_list, wr.num_sge)?,
-            ..SendRequest::default()
-        };
+        let sges = arguments::array(wr.sg_list, wr.num_sge)?;
+        if wr.opcode == IBV_WR_RDMA_WRITE && kind == IBV_QPT_RC {
+            return post_write(poster, wr, sges);
+        }
+        let request = request_of(wr, sges);
         match poster.post_by_lane(&request) {
             Some(posted) => posted,
             None => post_otherwise(poster, kind, wr, request),
+        }
+    }
+}
+
+/// Returns a request without the members of its unions but the immediate data.
+///
+/// # Safety
+/// That of [`post_send`].
+#[inline(always)]
+unsafe fn request_of<'a>(wr: &ibv_send_wr, sges: &'a [ibv_sge]) -> SendRequest<'a> {
+    SendRequest {
+        wr_id: wr.wr_id,
+        opcode: wr.opcode,
+        flags: wr.send_flags,
+        // SAFETY: the program passes valid requests.
+        immediate: unsafe { wr.imm.imm_data },
+        sges,
+        ..SendRequest::default()
+    }
+}
+
+/// Posts a write of a reliable queue pair.
+///
+/// # Safety
+/// That of [`post_send`].
+#[inline(never)]
+unsafe fn post_write(poster: &mut Poster<'_>, wr: &ibv_send_wr, sges: &[ibv_sge]) -> Result<()> {
+    // SAFETY: the program passes valid requests; the opcode determines the valid member of the
+    // union (ibv_post_send(3)).
+    unsafe {
+        let request = SendRequest {
+            remote_address: wr.wr.rdma.remote_addr,
+            rkey: wr.wr.rdma.rkey,
+            ..request_of(wr, sges)
+        };
+        match poster.post_known_write(&request) {
+            Some(posted) => posted,
+            None => post_otherwise(poster, IBV_QPT_RC, wr, request_of(wr, sges)),
         }
     }
 }

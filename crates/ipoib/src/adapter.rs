@@ -5,8 +5,13 @@
 //! because requests to a stopped process wait, and with them all others of their queue pair.
 //! Answers to requests for addresses leave by one lane for all, so that a peer that states many
 //! hardware addresses costs no queue pairs.
+//!
+//! On a port with a subnet manager, another queue pair exchanges datagrams with subnet
+//! administration. The broadcast group is joined before the others exist, because it states their
+//! queue key.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +24,8 @@ use verbena_verbs::{
     PortAttributes, ProtectionDomain, QueuePair, Region, SendTarget, WorkCompletion,
 };
 
+use crate::administration::record::{Own, Path as PathRecord, Properties};
+use crate::administration::{Administration, Event as Answered, Refusal};
 use crate::connected::{self, Completed, Connected};
 use crate::connection::message::Message;
 use crate::connection::{End, Pairs, Side};
@@ -26,13 +33,14 @@ use crate::encapsulation::{self, Protocol};
 use crate::group;
 use crate::hardware_address::{self, HardwareAddress};
 use crate::lane::{DEPTH, Lane, PATIENCE, Slots};
+use crate::management::{self, Management};
 use crate::neighbour::Neighbour;
 use crate::station::{Sent, Source};
 
 /// Queue key of the groups where no subnet administration states one: that of OpenSM.
 const QUEUE_KEY: u32 = 0x0b1b;
 /// Bytes in front of each received datagram.
-const ROUTE: usize = 40;
+pub const ROUTE: usize = 40;
 /// Receives and sends in flight.
 const RECEIVES: usize = 2048;
 const SENDS: usize = 1024;
@@ -46,6 +54,9 @@ pub const BATCH: usize = 16;
 /// Numbers of the lane to groups and of the first lane of answers.
 const MAIN: u32 = 0;
 const ANSWERS: u32 = 1;
+/// Time for which the broadcast group is waited for: the subnet manager may have just started.
+const LONGEST_JOIN: Duration = Duration::from_secs(12);
+const WAIT: Duration = Duration::from_millis(100);
 
 /// The reason why the adapter cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -69,10 +80,38 @@ pub enum Failure {
         /// The port.
         port: u8,
     },
-}
 
-/// A neighbour's hardware address and LID.
-type Key = (HardwareAddress, u16);
+    /// The port was not joined to the broadcast group.
+    #[error(
+        "the port could not join {group}, the broadcast group of partition {partition:#06x}: \
+         {refusal}; the subnet manager makes the group if partitions.conf has the flag ipoib for \
+         the partition; `saquery -g` shows the groups"
+    )]
+    NoBroadcast {
+        /// The group.
+        group: Gid,
+        /// The key of the partition.
+        partition: u16,
+        /// The reason.
+        refusal: Refusal,
+    },
+
+    /// The MTU of the broadcast group is longer than that of the port.
+    #[error(
+        "the MTU of {group}, the broadcast group of partition {partition:#06x}, is {mtu}, and that \
+         of the port is {of_port}; set a smaller one with the flag mtu in partitions.conf"
+    )]
+    LongBroadcast {
+        /// The group.
+        group: Gid,
+        /// The key of the partition.
+        partition: u16,
+        /// MTU of the group.
+        mtu: u32,
+        /// MTU of the port.
+        of_port: u32,
+    },
+}
 
 /// A port of an adapter for one interface.
 pub struct Adapter {
@@ -94,24 +133,41 @@ pub struct Adapter {
     answers: Lane,
     lanes: HashMap<u32, ToNeighbour>,
     /// Numbers of the lanes.
-    numbers: HashMap<Key, u32>,
+    numbers: HashMap<Neighbour, u32>,
     newest_lane: u32,
     clock: u64,
     /// Address handles of groups and of neighbours that are answered.
-    addresses: HashMap<(Gid, u16), Arc<AddressHandle>>,
+    addresses: HashMap<(Gid, PathRecord), Arc<AddressHandle>>,
     receives: Region,
     slots: Slots,
     discarded: u64,
     /// In connected mode.
     connected: Option<Connected>,
+    /// On a port with a subnet manager.
+    management: Option<Management>,
+    /// Queue key and traffic class of all datagrams, and the longest datagram.
+    queue_key: u32,
+    traffic_class: u8,
+    longest: u32,
 }
 
 /// A lane, its destination and the time of its last use.
 struct ToNeighbour {
     lane: Lane,
     address: Arc<AddressHandle>,
-    key: Key,
+    key: Neighbour,
     used: u64,
+}
+
+/// The effect of events of the port.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PortChange {
+    /// Paths to the port, or memberships, may be others.
+    pub are_paths_changed: bool,
+    /// Connections must be made anew: the port has another LID, or another place of the partition.
+    pub is_moved: bool,
+    /// The port is not in the partition any more.
+    pub is_outside: bool,
 }
 
 /// The effect of a completion.
@@ -136,16 +192,17 @@ pub struct Received {
 
 impl Adapter {
     /// Opens the first device of a library, and its first active port, in the partition with a key,
-    /// with connections or without.
+    /// with connections or without. On a port with a subnet manager, joins the broadcast group.
     ///
     /// # Errors
     ///
-    /// No port is active, the port is not in the partition, or a verbs call fails.
+    /// No port is active, the port is not in the partition, the broadcast group is not joined, or a
+    /// verbs call fails.
     pub fn open(
         library: &Arc<Library>,
         partition: u16,
         has_connections: bool,
-    ) -> Result<Adapter, Failure> {
+    ) -> Result<(Adapter, Option<Administration>), Failure> {
         let context = library.device(None)?.open()?;
         let ports = context.attributes()?.ports;
         for port in 1..=ports {
@@ -163,7 +220,7 @@ impl Adapter {
         (port, partition): (u8, u16),
         attributes: PortAttributes,
         has_connections: bool,
-    ) -> Result<Adapter, Failure> {
+    ) -> Result<(Adapter, Option<Administration>), Failure> {
         let gid_index = match attributes.ethernet {
             false => 0,
             true => ipv6_gid(context, port, attributes.gids).ok_or_else(|| Failure::NoGid {
@@ -183,6 +240,20 @@ impl Adapter {
         let sent = context.completion_queue(sent, Some(&channel))?;
         let size = attributes.mtu as usize;
         let receives = Buffer::allocate(RECEIVES * (ROUTE + size))?;
+        let gid = context.gid(port, gid_index)?;
+        let partition_index = context.partition(port, partition)?;
+        let (management, administration) = match attributes.has_reregistration {
+            true => {
+                let mut management = Management::new(context, &domain, &channel)?;
+                start(management.pair(), (port, 0), management::QUEUE_KEY)?;
+                management.start_receiving();
+                let own = Own { gid, partition };
+                let joined = join_broadcast(&mut management, &channel, own, (port, &attributes))?;
+                (Some(management), Some(joined))
+            }
+            false => (None, None),
+        };
+        let properties = administration.as_ref().and_then(Administration::properties);
         let options = PairOptions {
             send_depth: DEPTH as u32,
             receive_depth: RECEIVES as u32,
@@ -195,10 +266,14 @@ impl Adapter {
             context: Arc::clone(context),
             port,
             attributes,
-            gid: context.gid(port, gid_index)?,
+            gid,
             gid_index,
             partition,
-            partition_index: context.partition(port, partition)?,
+            partition_index,
+            management,
+            queue_key: properties.map_or(QUEUE_KEY, |one| one.queue_key),
+            traffic_class: properties.map_or(0, |one| one.traffic_class),
+            longest: properties.map_or(attributes.mtu, |one| bytes_of_mtu(one.mtu)),
             main: Lane::new(MAIN, pair),
             answers: Lane::new(ANSWERS, answers),
             lanes: HashMap::new(),
@@ -220,7 +295,7 @@ impl Adapter {
         };
         adapter.start(adapter.main.pair())?;
         adapter.start(adapter.answers.pair())?;
-        Ok(adapter)
+        Ok((adapter, administration))
     }
 
     /// Posts the receives. The thread that calls this should be the one that receives: the locks of
@@ -234,35 +309,19 @@ impl Adapter {
         }
     }
 
-    /// Takes a queue pair to RTS.
+    /// Takes a queue pair of datagrams to RTS.
     fn start(&self, pair: &QueuePair) -> Result<(), Failure> {
-        let change = Change::to_init(PairType::Ud, self.port, AccessFlags::LOCAL, QUEUE_KEY);
-        pair.modify(&change.in_partition(self.partition_index))?;
-        // Datagram pairs use the sequence number of it alone.
-        let connection = Connection {
-            path: self.path(0, None),
-            peer: 0,
-            peer_psn: 0,
-            psn: 0,
-            mtu_code: self.attributes.mtu_code,
-            reads_served: 0,
-            reads_initiated: 0,
-            timeout: 0,
-            retries: 0,
-            rnr_retries: 0,
-        };
-        pair.modify(&Change::to_rtr(PairType::Ud, &connection))?;
-        pair.modify(&Change::to_rts(PairType::Ud, &connection))?;
-        Ok(())
+        start(pair, (self.port, self.partition_index), self.queue_key)
     }
 
-    fn path(&self, lid: u16, gid: Option<Gid>) -> Path {
+    fn path(&self, path: PathRecord, gid: Gid) -> Path {
+        let is_ethernet = self.attributes.ethernet;
         Path {
-            lid: if self.attributes.ethernet { 0 } else { lid },
-            gid,
+            lid: if is_ethernet { 0 } else { path.lid },
+            gid: Some(gid),
             source_gid: self.gid_index,
-            traffic_class: 0,
-            service_level: 0,
+            traffic_class: self.traffic_class,
+            service_level: path.service_level,
             port: self.port,
         }
     }
@@ -294,49 +353,64 @@ impl Adapter {
         self.attributes.mtu_code as u8
     }
 
+    /// Returns the longest datagram.
+    pub fn longest(&self) -> u32 {
+        self.longest
+    }
+
     /// Returns the longest IP packet in a datagram.
     pub fn mtu(&self) -> u32 {
-        self.attributes.mtu - encapsulation::LENGTH as u32
+        self.longest - encapsulation::LENGTH as u32
     }
 
-    /// Joins a group.
+    /// Receives the packets of a group with this LID from now on.
     ///
     /// # Errors
     ///
     /// The adapter refuses it.
-    pub fn join(&self, gid: Gid) -> Result<(), verbena_verbs::Error> {
-        self.main.pair().attach_multicast(gid, group::LID)
+    pub fn attach(&self, gid: Gid, lid: u16) -> Result<(), verbena_verbs::Error> {
+        self.main.pair().attach_multicast(gid, lid)
     }
 
-    /// Leaves a group.
+    /// Receives them no longer.
     ///
     /// # Errors
     ///
     /// The adapter refuses it.
-    pub fn leave(&self, gid: Gid) -> Result<(), verbena_verbs::Error> {
-        self.main.pair().detach_multicast(gid, group::LID)
+    pub fn detach(&self, gid: Gid, lid: u16) -> Result<(), verbena_verbs::Error> {
+        self.main.pair().detach_multicast(gid, lid)
     }
 
-    /// Sends a packet to a group.
-    pub fn multicast(&mut self, gid: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
-        let Ok(address) = self.address(gid, group::LID) else {
+    /// Sends a packet to a group, of which `properties` are known with a subnet manager.
+    pub fn multicast(
+        &mut self,
+        gid: Gid,
+        properties: Option<&Properties>,
+        protocol: Protocol,
+        packet: &[u8],
+    ) -> Sent {
+        let path = PathRecord {
+            lid: properties.map_or(group::LID, |one| one.lid),
+            service_level: properties.map_or(0, Properties::service_level),
+        };
+        let Ok(address) = self.address(gid, path) else {
             return Sent::Refused;
         };
-        let target = SendTarget::Datagram(&address, group::QUEUE_PAIR, QUEUE_KEY);
+        let target = SendTarget::Datagram(&address, group::QUEUE_PAIR, self.queue_key);
         self.main
             .send(&mut self.slots, target, protocol.header(), packet)
     }
 
     /// Returns the address handle of a port or a group.
-    fn address(&mut self, gid: Gid, lid: u16) -> Result<Arc<AddressHandle>, Failure> {
-        if let Some(known) = self.addresses.get(&(gid, lid)) {
+    fn address(&mut self, gid: Gid, path: PathRecord) -> Result<Arc<AddressHandle>, Failure> {
+        if let Some(known) = self.addresses.get(&(gid, path)) {
             return Ok(Arc::clone(known));
         }
-        let address = self.domain.address_handle(&self.path(lid, Some(gid)))?;
+        let address = self.domain.address_handle(&self.path(path, gid))?;
         if self.addresses.len() == MOST_ADDRESSES {
             self.addresses.clear();
         }
-        self.addresses.insert((gid, lid), Arc::clone(&address));
+        self.addresses.insert((gid, path), Arc::clone(&address));
         Ok(address)
     }
 
@@ -349,10 +423,10 @@ impl Adapter {
         if self.answers.is_stalled() && self.renew_answers().is_err() {
             return Sent::Refused;
         }
-        let Ok(address) = self.address(to.hardware.gid, to.lid) else {
+        let Ok(address) = self.address(to.hardware.gid, to.path) else {
             return Sent::Refused;
         };
-        let target = SendTarget::Datagram(&address, to.hardware.queue_pair, QUEUE_KEY);
+        let target = SendTarget::Datagram(&address, to.hardware.queue_pair, self.queue_key);
         self.answers
             .send(&mut self.slots, target, protocol.header(), packet)
     }
@@ -383,20 +457,20 @@ impl Adapter {
         if self.slots.are_used_up() {
             self.discard_stalled();
         }
-        let Ok(number) = self.lane_to((to.hardware, to.lid)) else {
+        let Ok(number) = self.lane_to(*to) else {
             return Sent::Refused;
         };
         let Some(found) = self.lanes.get_mut(&number) else {
             return Sent::Refused;
         };
-        let target = SendTarget::Datagram(&found.address, to.hardware.queue_pair, QUEUE_KEY);
+        let target = SendTarget::Datagram(&found.address, to.hardware.queue_pair, self.queue_key);
         found
             .lane
             .send(&mut self.slots, target, protocol.header(), packet)
     }
 
     /// Returns the number of the lane to a neighbour, which is made if there is none.
-    fn lane_to(&mut self, key: Key) -> Result<u32, Failure> {
+    fn lane_to(&mut self, key: Neighbour) -> Result<u32, Failure> {
         self.clock += 1;
         if let Some(&number) = self.numbers.get(&key) {
             if let Some(found) = self.lanes.get_mut(&number) {
@@ -410,10 +484,8 @@ impl Adapter {
                 self.discard(number);
             }
         }
-        let (hardware, lid) = key;
-        let address = self
-            .domain
-            .address_handle(&self.path(lid, Some(hardware.gid)))?;
+        let path = self.path(key.path, key.hardware.gid);
+        let address = self.domain.address_handle(&path)?;
         let lane = self.new_lane()?;
         let number = lane.number();
         let used = self.clock;
@@ -523,7 +595,10 @@ impl Adapter {
         Completion::Datagram(Received {
             source: Source {
                 queue_pair: completion.source,
-                lid: completion.source_lid,
+                path: PathRecord {
+                    lid: completion.source_lid,
+                    service_level: 0,
+                },
                 gid: completion.has_route.then_some(Gid(gid)),
             },
             length,
@@ -547,6 +622,9 @@ impl Adapter {
     ///
     /// The adapter fails.
     pub fn arm(&self, is_blocked: bool) -> Result<(), Failure> {
+        if let Some(management) = &self.management {
+            management.arm()?;
+        }
         if is_blocked {
             self.sent.arm()?;
         }
@@ -588,23 +666,84 @@ impl Adapter {
         self.context.events()
     }
 
-    /// Takes the events of the port. Returns whether paths to it may be others, and then whether
-    /// its LID is another one.
+    /// Takes the events of the port, and uses the partition's place that they state. Returns
+    /// `None` if nothing has changed.
     ///
     /// # Errors
     ///
     /// The adapter fails.
-    pub fn take_port_events(&mut self) -> Result<Option<bool>, Failure> {
-        let mut is_changed = false;
+    pub fn take_port_events(&mut self) -> Result<Option<PortChange>, Failure> {
+        let mut change = PortChange::default();
         while let Some(event) = self.context.take_event()? {
-            is_changed |= event == Event::Paths;
+            change.are_paths_changed |= event == Event::Paths;
+            if event == Event::Partitions {
+                match self.context.partition(self.port, self.partition) {
+                    Ok(index) => {
+                        change.are_paths_changed = true;
+                        change.is_moved |= index != self.partition_index;
+                        change.is_outside = false;
+                        self.move_to(index, self.queue_key)?;
+                    }
+                    Err(_) => change.is_outside = true,
+                }
+            }
         }
-        if !is_changed {
-            return Ok(None);
+        if !change.are_paths_changed {
+            return Ok(change.is_outside.then_some(change));
         }
-        let lid = self.context.port(self.port)?.lid;
-        let before = std::mem::replace(&mut self.attributes.lid, lid);
-        Ok(Some(lid != before))
+        let before = self.attributes.lid;
+        self.attributes = PortAttributes {
+            // The memory for datagrams does not grow.
+            mtu: self.attributes.mtu,
+            mtu_code: self.attributes.mtu_code,
+            ..self.context.port(self.port)?
+        };
+        change.is_moved |= self.attributes.lid != before;
+        Ok(Some(change))
+    }
+
+    /// Uses other properties of the broadcast group.
+    ///
+    /// # Errors
+    ///
+    /// The adapter refuses the queue key.
+    pub fn set_properties(&mut self, properties: &Properties) -> Result<(), Failure> {
+        self.traffic_class = properties.traffic_class;
+        self.addresses.clear();
+        self.move_to(self.partition_index, properties.queue_key)
+    }
+
+    /// Moves the queue pairs of datagrams to another place of the partition, or queue key. Requests
+    /// that wait for neighbours are discarded.
+    fn move_to(&mut self, partition_index: u16, queue_key: u32) -> Result<(), Failure> {
+        if (partition_index, queue_key) == (self.partition_index, self.queue_key) {
+            return Ok(());
+        }
+        (self.partition_index, self.queue_key) = (partition_index, queue_key);
+        for change in [
+            Change::to_drained(),
+            Change::while_drained(partition_index, queue_key),
+            Change::from_drained(),
+        ] {
+            self.main.pair().modify(&change)?;
+        }
+        for number in self.lanes.keys().copied().collect::<Vec<_>>() {
+            self.discard(number);
+        }
+        self.renew_answers()
+    }
+
+    /// Exchanges datagrams with subnet administration.
+    ///
+    /// # Errors
+    ///
+    /// The adapter fails.
+    pub fn exchange(&mut self, with: &mut Administration, now: u64) -> Result<(), Failure> {
+        let to = path_to_manager(self.port, &self.attributes);
+        match &mut self.management {
+            Some(management) => Ok(management.exchange(&to, with, now)?),
+            None => Ok(()),
+        }
     }
 
     /// Returns the descriptor that is readable when there is an event.
@@ -626,7 +765,7 @@ impl Pairs for Adapter {
             Side::Receiver if end.path_mtu > self.path_mtu() => return false,
             Side::Receiver => end.path_mtu.into(),
         };
-        let path = self.path(peer.lid, Some(peer.hardware.gid));
+        let path = self.path(peer.path, peer.hardware.gid);
         let connected = self.connected.as_ref();
         connected.is_some_and(|connected| connected.connect(id, path, code, end, psn))
     }
@@ -647,6 +786,102 @@ impl Pairs for Adapter {
     fn tell(&mut self, to: &Neighbour, message: &Message) {
         // Messages that are lost are sent again, or their connections found to be unused.
         let _ = self.answer(to, Protocol::Connection, &message.bytes());
+    }
+}
+
+/// Takes a queue pair of datagrams to RTS, in the partition with an index.
+fn start(pair: &QueuePair, (port, partition): (u8, u16), queue_key: u32) -> Result<(), Failure> {
+    let change = Change::to_init(PairType::Ud, port, AccessFlags::LOCAL, queue_key);
+    pair.modify(&change.in_partition(partition))?;
+    // Datagram pairs use the sequence number of it alone.
+    let path = Path {
+        lid: 0,
+        gid: None,
+        source_gid: 0,
+        traffic_class: 0,
+        service_level: 0,
+        port,
+    };
+    let connection = Connection {
+        path,
+        peer: 0,
+        peer_psn: 0,
+        psn: 0,
+        mtu_code: 1,
+        reads_served: 0,
+        reads_initiated: 0,
+        timeout: 0,
+        retries: 0,
+        rnr_retries: 0,
+    };
+    pair.modify(&Change::to_rtr(PairType::Ud, &connection))?;
+    pair.modify(&Change::to_rts(PairType::Ud, &connection))?;
+    Ok(())
+}
+
+/// Returns the bytes of an MTU with this code.
+pub fn bytes_of_mtu(code: u8) -> u32 {
+    128 << code
+}
+
+/// Returns the path to the subnet manager of a port.
+fn path_to_manager(port: u8, attributes: &PortAttributes) -> Path {
+    Path {
+        lid: attributes.manager_lid,
+        gid: None,
+        source_gid: 0,
+        traffic_class: 0,
+        service_level: attributes.manager_service_level,
+        port,
+    }
+}
+
+/// Joins the broadcast group of a partition.
+fn join_broadcast(
+    management: &mut Management,
+    channel: &Channel,
+    own: Own,
+    (port, attributes): (u8, &PortAttributes),
+) -> Result<Administration, Failure> {
+    let (group, partition) = (group::broadcast(own.partition), own.partition);
+    let to = path_to_manager(port, attributes);
+    let start = Instant::now();
+    // Transactions of several interfaces and of earlier ones should differ.
+    let first = RandomState::new().hash_one(management.pair().number());
+    let mut administration = Administration::new(own, group, first, 0);
+    let refused = |refusal| Failure::NoBroadcast {
+        group,
+        partition,
+        refusal,
+    };
+    loop {
+        let now = start.elapsed().as_millis() as u64;
+        administration.tick(now);
+        management.arm()?;
+        management.exchange(&to, &mut administration, now)?;
+        let events = administration.take_events();
+        for event in &events {
+            if let Answered::Refused(_, refusal @ (Refusal::Status(_) | Refusal::Invalid)) = event {
+                return Err(refused(*refusal));
+            }
+        }
+        if let Some(properties) = administration.properties() {
+            let mtu = bytes_of_mtu(properties.mtu);
+            if mtu > attributes.mtu {
+                return Err(Failure::LongBroadcast {
+                    group,
+                    partition,
+                    mtu,
+                    of_port: attributes.mtu,
+                });
+            }
+            administration.put_back(events);
+            return Ok(administration);
+        }
+        if start.elapsed() >= LONGEST_JOIN {
+            return Err(refused(Refusal::Unanswered));
+        }
+        channel.wait(WAIT)?;
     }
 }
 

@@ -13,7 +13,7 @@ use verbena_verbs::{
 };
 
 use crate::adapter::RECEIVE;
-use crate::connection::{End, Side};
+use crate::connection::{self, End, Side};
 use crate::encapsulation;
 use crate::lane::{Lane, Slots};
 use crate::receives::{self, Receives};
@@ -39,8 +39,9 @@ const TIMEOUT: u8 = 14;
 const RETRIES: u8 = 7;
 /// A receiver that is not ready is waited for.
 const RNR_RETRIES: u8 = 7;
-/// Queue pairs that wait for the end of their requests from which on no others are made.
-const MOST_ENDING: usize = 64;
+/// Queue pairs that wait for the end of their requests from which on no others are made: as many as
+/// there are connections, which end together after a change of the port.
+const MOST_ENDING: usize = 2 * connection::MOST;
 
 /// A completion of a connection.
 #[derive(Debug, Clone, Copy)]

@@ -354,7 +354,7 @@ impl Connections {
         one.used = now;
         Some(Source {
             queue_pair: one.peer.hardware.queue_pair,
-            lid: one.peer.lid,
+            path: one.peer.path,
             gid: Some(one.peer.hardware.gid),
         })
     }
@@ -388,7 +388,7 @@ impl Connections {
                         queue_pair: end.datagrams,
                         gid: from,
                     },
-                    lid: source.lid,
+                    path: source.path,
                 };
                 self.accept(peer, own, end, now, pairs);
             }
@@ -406,7 +406,7 @@ impl Connections {
                             queue_pair: end.datagrams,
                             gid,
                         },
-                        lid: source.lid,
+                        path: source.path,
                     };
                     pairs.tell(&sender, &reject_of_reply(peer, own));
                 }

@@ -17,6 +17,10 @@ pub enum Drop {
     QueueFull,
     /// From the interface: the neighbour does not answer.
     Unresolved,
+    /// From the interface: the subnet manager states no path to the neighbour.
+    NoPath,
+    /// From the interface: the group was not joined.
+    NoGroup,
     /// From the interface: the neighbour takes no more datagrams.
     Stalled,
     /// From the interface: the adapter refused the request.
@@ -43,13 +47,15 @@ pub enum Drop {
 
 impl Drop {
     /// All reasons, in the order of the counters.
-    const ALL: [Drop; 17] = [
+    const ALL: [Drop; 19] = [
         Drop::NotIp,
         Drop::NoSource,
         Drop::TooLong,
         Drop::TooLongForNeighbour,
         Drop::QueueFull,
         Drop::Unresolved,
+        Drop::NoPath,
+        Drop::NoGroup,
         Drop::Stalled,
         Drop::Refused,
         Drop::Short,
@@ -71,6 +77,8 @@ impl Drop {
             Drop::TooLongForNeighbour => "sent: longer than the neighbour's MTU",
             Drop::QueueFull => "sent: queue of an unresolved neighbour full",
             Drop::Unresolved => "sent: neighbour does not answer",
+            Drop::NoPath => "sent: no path to the neighbour",
+            Drop::NoGroup => "sent: group not joined",
             Drop::Stalled => "sent: neighbour takes no datagrams",
             Drop::Refused => "sent: refused by the adapter",
             Drop::Short => "received: shorter than its header",

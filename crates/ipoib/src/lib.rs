@@ -9,6 +9,7 @@
 
 mod adapter;
 pub mod address;
+mod administration;
 mod arp;
 mod checksum;
 mod connected;
@@ -24,6 +25,7 @@ pub mod hardware_address;
 mod ip;
 pub mod join;
 mod lane;
+mod management;
 mod membership;
 pub mod namespace;
 mod ndp;

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+use crate::administration::record::Path;
 use crate::hardware_address::HardwareAddress;
 
 /// Most entries.
@@ -30,8 +31,8 @@ pub const UNUSED: u64 = 300_000;
 pub struct Neighbour {
     /// Its hardware address.
     pub hardware: HardwareAddress,
-    /// LID of its port; 0 on Ethernet.
-    pub lid: u16,
+    /// The path to its port; LID 0 on Ethernet.
+    pub path: Path,
 }
 
 #[derive(Debug)]
@@ -273,7 +274,10 @@ mod tests {
         bytes[..4].copy_from_slice(&number.to_be_bytes());
         Neighbour {
             hardware: HardwareAddress::parse(&bytes),
-            lid: 1,
+            path: Path {
+                lid: 1,
+                service_level: 0,
+            },
         }
     }
 

@@ -7,6 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use verbena_verbs::Gid;
 
 use crate::address::Prefixed;
+use crate::administration::Waiting;
+use crate::administration::record::Path;
 use crate::arp;
 use crate::counters::{Counters, Drop};
 use crate::encapsulation::{self, Protocol, Unusable};
@@ -50,6 +52,20 @@ pub enum Sent {
     Refused,
     /// It was not sent: the way to the receiver takes packets of this length at most.
     TooLong(usize),
+    /// It waits for a path or a membership, and comes back by [`Station::resume`] or
+    /// [`Station::fail`].
+    Waits,
+    /// It was dropped for this reason.
+    Dropped(Drop),
+}
+
+/// The origin of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A program, or the kernel. Each is counted.
+    Program,
+    /// The interface itself.
+    Interface,
 }
 
 /// The result of taking a packet from the interface.
@@ -79,7 +95,9 @@ pub trait Link {
     /// Sends an answer to a neighbour that has requested an address. A busy link drops it.
     fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent;
     /// Sends a packet to a group.
-    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent;
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8], from: Origin) -> Sent;
+    /// Notes the path back to the sender of a message.
+    fn hear(&mut self, _from: Source) {}
     /// Gives a packet to the interface. Returns whether it was taken.
     fn deliver(&mut self, packet: &[u8]) -> bool;
     /// Gives a message to the connections. Returns `false` if it is invalid.
@@ -93,8 +111,8 @@ pub trait Link {
 pub struct Source {
     /// Its queue pair.
     pub queue_pair: u32,
-    /// Its LID.
-    pub lid: u16,
+    /// The path back to it.
+    pub path: Path,
     /// Its GID, if the datagram has a global route.
     pub gid: Option<Gid>,
 }
@@ -161,7 +179,7 @@ impl Station {
                     replaces: true,
                 };
                 self.advertise(kind, address, group::ALL_IPV6, |group, packet| {
-                    link.multicast(group, Protocol::Ipv6, packet)
+                    link.multicast(group, Protocol::Ipv6, packet, Origin::Interface)
                 })
             }
         }
@@ -178,7 +196,7 @@ impl Station {
                 Taken::Cut(self.interface.datagram_mtu)
             }
             Ok((protocol, Route::Group(group))) => {
-                let sent = link.multicast(group, protocol, packet);
+                let sent = link.multicast(group, protocol, packet, Origin::Program);
                 self.count(sent, |counters| &mut counters.multicast)
             }
             Ok((_, Route::Neighbour(_))) if packet.len() > self.interface.mtu => {
@@ -326,6 +344,8 @@ impl Station {
             Sent::Stalled => self.counters.drop(Drop::Stalled, 1),
             Sent::TooLong(_) => self.counters.drop(Drop::TooLongForNeighbour, 1),
             Sent::Busy => return Taken::Busy,
+            Sent::Waits => {}
+            Sent::Dropped(reason) => self.counters.drop(reason, 1),
         }
         Taken::Done
     }
@@ -391,7 +411,7 @@ impl Station {
                     hardware: Some(self.interface.hardware),
                 };
                 let gid = group::of(destination.into(), self.interface.partition);
-                link.multicast(gid, Protocol::Ipv6, &message.packet());
+                link.multicast(gid, Protocol::Ipv6, &message.packet(), Origin::Interface);
             }
             _ => return,
         }
@@ -412,7 +432,7 @@ impl Station {
             target_ip,
         };
         let group = group::broadcast(self.interface.partition);
-        link.multicast(group, Protocol::Arp, &message.bytes())
+        link.multicast(group, Protocol::Arp, &message.bytes(), Origin::Interface)
     }
 
     /// Sends requests that are due, and drops packets to neighbours that do not answer.
@@ -504,6 +524,7 @@ impl Station {
         if protocol == Protocol::Arp {
             let message = arp::Message::parse(packet).ok_or(Drop::BadArp)?;
             is_genuine(&message.sender, source)?;
+            link.hear(source);
             self.counters.messages += 1;
             self.receive_arp(&message, source, now, link);
             return Ok(());
@@ -526,6 +547,7 @@ impl Station {
                 Parsed::Message(message) => {
                     if let Some(hardware) = &message.hardware {
                         is_genuine(hardware, source)?;
+                        link.hear(source);
                     }
                     self.counters.messages += 1;
                     self.receive_neighbour(&message, source, now, link);
@@ -549,7 +571,7 @@ impl Station {
     ) {
         let neighbour = Neighbour {
             hardware: message.sender,
-            lid: source.lid,
+            path: source.path,
         };
         if self.has(message.sender_ip.into()) {
             self.defend(message.sender_ip.into(), now, link);
@@ -583,7 +605,7 @@ impl Station {
     ) {
         let neighbour = message.hardware.map(|hardware| Neighbour {
             hardware,
-            lid: source.lid,
+            path: source.path,
         });
         let is_for_this = self.has(message.target.into());
         match (message.kind, neighbour) {
@@ -665,18 +687,62 @@ impl Station {
             Protocol::Ipv6
         };
         for packet in waiting {
-            let taken = match link.unicast(&at, protocol, &packet) {
-                Sent::TooLong(mtu) => {
-                    self.take_too_long(&packet, mtu, Drop::TooLongForNeighbour, now, link)
+            self.send_taken(&at, protocol, &packet, now, link);
+        }
+    }
+
+    /// Sends a packet to a neighbour that has been taken.
+    fn send_taken(
+        &mut self,
+        at: &Neighbour,
+        protocol: Protocol,
+        packet: &[u8],
+        now: u64,
+        link: &mut impl Link,
+    ) {
+        let taken = match link.unicast(at, protocol, packet) {
+            Sent::TooLong(mtu) => {
+                self.take_too_long(packet, mtu, Drop::TooLongForNeighbour, now, link)
+            }
+            sent => self.count(sent, |counters| &mut counters.unicast),
+        };
+        match taken {
+            Taken::Done => {}
+            Taken::Busy => self.counters.drop(Drop::Stalled, 1),
+            Taken::Cut(mtu) => self.send_cut(at, protocol, packet, mtu, link),
+        }
+    }
+
+    /// Sends something that has waited for a path or a membership.
+    pub fn resume(&mut self, one: &Waiting, now: u64, link: &mut impl Link) {
+        match one {
+            Waiting::Unicast(to, protocol, packet) => {
+                self.send_taken(to, *protocol, packet, now, link);
+            }
+            Waiting::Answer(to, protocol, packet) => {
+                let sent = link.answer(to, *protocol, packet);
+                self.count_answer(sent);
+            }
+            Waiting::Multicast(group, protocol, packet, origin) => {
+                let sent = link.multicast(*group, *protocol, packet, *origin);
+                if *origin == Origin::Program
+                    && self.count(sent, |counters| &mut counters.multicast) == Taken::Busy
+                {
+                    self.counters.drop(Drop::Stalled, 1);
                 }
-                sent => self.count(sent, |counters| &mut counters.unicast),
-            };
-            match taken {
-                Taken::Done => {}
-                Taken::Busy => self.counters.drop(Drop::Stalled, 1),
-                Taken::Cut(mtu) => self.send_cut(&at, protocol, &packet, mtu, link),
+            }
+            Waiting::Connect(message, source) => {
+                if !link.connect(message, *source, now) {
+                    self.counters.messages = self.counters.messages.saturating_sub(1);
+                    self.counters.drop(Drop::BadConnection, 1);
+                }
             }
         }
+    }
+
+    /// Drops something for which there is no path or membership.
+    pub fn fail(&mut self, one: &Waiting, reason: Drop) {
+        self.counters.drop(reason, u64::from(one.is_counted()));
     }
 
     /// Sends the fragments of a packet that has been taken.

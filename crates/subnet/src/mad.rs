@@ -306,6 +306,11 @@ impl Mad {
         COMPONENTS.get(&self.0)
     }
 
+    /// Sets the component mask of subnet administration.
+    pub fn set_components(&mut self, components: u64) {
+        COMPONENTS.set(&mut self.0, components);
+    }
+
     /// Returns the record of a request to subnet administration, 200 bytes.
     pub fn record(&self) -> &[u8] {
         &self.0[SA_DATA..SIZE]

@@ -434,13 +434,18 @@ const GUIDS: [u64; 2] = [0x0002_0000_0000_0201, 0x0002_0000_0000_0301];
 
 /// Joins a group of a partition as a full member, and makes it; returns the answer.
 fn join(subnet: &mut Subnet, mgid: [u8; 16], guid: u64, p_key: u16) -> Mad {
+    join_as(subnet, mgid, guid, p_key, 1)
+}
+
+/// Joins a group of a partition with a join state, and makes it; returns the answer.
+fn join_as(subnet: &mut Subnet, mgid: [u8; 16], guid: u64, p_key: u16, state: u8) -> Mad {
     let mut mad = request(class::SA, method::SET, MEMBER, 0);
     let record = &mut mad.bytes_mut()[56..];
     record[..16].copy_from_slice(&mgid);
     record[16..18].copy_from_slice(&[0xfe, 0x80]);
     record[24..32].copy_from_slice(&guid.to_be_bytes());
     record[40..42].copy_from_slice(&p_key.to_be_bytes());
-    record[48] = 0x21;
+    record[48] = 0x20 | state;
     // GIDs, Q_Key, traffic class, P_Key, service level, flow label, join state.
     let mask: u64 = 0x10003 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
     mad.bytes_mut()[48..56].copy_from_slice(&mask.to_be_bytes());
@@ -483,6 +488,35 @@ fn the_lowest_free_lid_is_taken_after_a_group_has_ended() {
         }
     }
     assert_eq!(lids, [[0xc0, 1], [0xc0, 2], [0xc0, 2]]);
+}
+
+#[test]
+fn a_full_member_that_only_sends_makes_and_keeps_a_group() {
+    const FULL: u8 = 1;
+    const SEND_ONLY: [u8; 2] = [4, 8];
+    let mut subnet = managed();
+    let mgid = std::array::from_fn(|at| [0xff, 0x12, 0x40, 0x1b].get(at).copied().unwrap_or(7));
+    let mut ask = |guid, state, method| {
+        let mut mad = join_as(&mut subnet, mgid, guid, DEFAULT_KEY, state);
+        if method == method::DELETE {
+            mad = request(class::SA, method, MEMBER, 0);
+            let record = &mut mad.bytes_mut()[56..];
+            record[..16].copy_from_slice(&mgid);
+            record[16..18].copy_from_slice(&[0xfe, 0x80]);
+            record[24..32].copy_from_slice(&guid.to_be_bytes());
+            record[48] = state;
+            mad = answer(subnet.transmit(HOST, packet(mad, 1, 1))).unwrap();
+        }
+        mad.status()
+    };
+    assert_ne!(ask(GUIDS[0], SEND_ONLY[0], method::SET), 0);
+    assert_eq!(ask(GUIDS[0], SEND_ONLY[1], method::SET), 0);
+    assert_eq!(ask(GUIDS[1], FULL, method::SET), 0);
+    assert_eq!(ask(GUIDS[1], FULL, method::DELETE), 0);
+    // The first member has kept it, so that others may join without making it.
+    assert_eq!(ask(GUIDS[1], SEND_ONLY[0], method::SET), 0);
+    assert_eq!(ask(GUIDS[0], SEND_ONLY[1], method::DELETE), 0);
+    assert_ne!(ask(GUIDS[1], SEND_ONLY[0], method::SET), 0);
 }
 
 /// Returns the number of paths to all ports in a partition, or in any, from the second host.

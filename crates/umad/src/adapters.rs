@@ -9,7 +9,7 @@ use verbena_subnet::attribute::port_info;
 use verbena_subnet::mad::{Mad, SIZE};
 use verbena_subnet::{Delivery, End, Fabric, Kind, Load, Packet, Port};
 
-use crate::files::FileId;
+use crate::files::{FileId, GENERAL_SERVICES};
 use crate::protocol::errno::{EINVAL, ENODEV};
 use crate::protocol::traffic::{ENTRIES, ENTRY, Traffic};
 use crate::protocol::{Datagram, Destination, NodeState, P_KEYS, PortState};
@@ -19,8 +19,6 @@ use crate::rmpp;
 const NETWORK: u32 = 0x8000_0000;
 /// Marks the number that reaches members of multicast groups.
 const GROUPS: u32 = 0xc000_0000;
-/// The queue pair of management other than that of subnets.
-const GENERAL_SERVICES: u32 = 1;
 /// Entries that are read at once.
 const CHUNK: usize = 64;
 /// Maximum number of queue pairs of a program that send management datagrams.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use verbena_subnet::attribute::port_info;
 use verbena_subnet::mad::{Mad, SIZE, class, method};
 use verbena_subnet::{Delivery, End, Fault, Packet, Subnet};
 
@@ -22,6 +23,9 @@ const RETURNED: usize = 24;
 /// Requests that wait for an answer at the same time, of all files; further ones count as not
 /// answered.
 const MOST_PENDING: usize = 100_000;
+
+/// The queue pair of management other than that of subnets.
+pub(crate) const GENERAL_SERVICES: u32 = 1;
 
 /// A message that a file is to receive.
 pub type Output = (FileId, Vec<u8>);
@@ -196,6 +200,23 @@ impl Files {
     pub fn send(&mut self, from: End, packet: Packet) {
         let deliveries = self.subnet.transmit(from, packet);
         self.deliver(deliveries);
+    }
+
+    /// Sends a datagram from a port to its subnet manager; no program receives the answer.
+    pub fn send_to_manager(&mut self, from: End, mad: Mad) {
+        let Some(port) = self.subnet.fabric.port(from) else {
+            return;
+        };
+        let packet = Packet {
+            mad,
+            slid: port.lid(),
+            dlid: port_info::SM_LID.get(&port.info) as u16,
+            sl: port_info::SM_SL.get(&port.info) as u8,
+            source_qp: GENERAL_SERVICES,
+            qp: GENERAL_SERVICES,
+            p_key_index: 0,
+        };
+        self.send(from, packet);
     }
 
     /// Returns the datagrams that queue pairs of adapters are to receive.

@@ -7,6 +7,7 @@
 //! - [`mirror`]: a copy of them in a directory of the user.
 //! - [`faults`]: names and messages of faults by command.
 //! - `adapters`: adapters of programs: states of ports for them, their traffic for the counters.
+//! - `memberships`: multicast memberships of programs, which end with them.
 //! - [`Server`]: the process: sockets and timers around these.
 //!
 //! The kernel's behaviour is that of `drivers/infiniband/core/user_mad.c`, `mad.c` and
@@ -18,6 +19,7 @@ mod client;
 pub mod faults;
 mod files;
 mod header;
+mod memberships;
 pub mod mirror;
 mod pending;
 mod rmpp;

@@ -20,10 +20,12 @@ use rustix::net::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use verbena_subnet::mad::{Mad, SIZE, class};
+use verbena_subnet::{Delivery, End, Packet};
 
 use crate::adapters::{Adapters, NO_RESOURCES};
 use crate::faults;
 use crate::files::{FileId, Files};
+use crate::memberships::Memberships;
 use crate::protocol::errno::{EAGAIN, EINVAL, ENODEV};
 use crate::protocol::{Call, FaultMessage, Hello, Purpose, SOCKET};
 use crate::tree::Tree;
@@ -81,6 +83,7 @@ pub struct Server {
     poll: OwnedFd,
     files: Files,
     adapters: Adapters,
+    memberships: Memberships,
     connections: BTreeMap<FileId, Connection>,
     trees: BTreeMap<u32, Tree>,
     /// Nodes of the connections for faults.
@@ -122,6 +125,7 @@ impl Server {
             poll,
             files,
             adapters: Adapters::default(),
+            memberships: Memberships::default(),
             connections: BTreeMap::new(),
             trees: BTreeMap::new(),
             faulted: BTreeMap::new(),
@@ -253,13 +257,7 @@ impl Server {
             (Some(_), Some(reply)) => self.call(id, message, &reply),
             (Some(Purpose::Adapter), None) => {
                 match self.adapters.sent(id, message, &self.files.subnet.fabric) {
-                    Some((from, packet)) => {
-                        if packet.mad.class() == class::PM {
-                            // It may read counters.
-                            self.adapters.charge(&mut self.files.subnet.fabric);
-                        }
-                        self.files.send(from, packet);
-                    }
+                    Some((from, packet)) => self.send(id, from, packet),
                     None => self.adapters.acknowledged(id, message),
                 }
             }
@@ -313,6 +311,25 @@ impl Server {
                     self.close(id);
                 }
             }
+        }
+    }
+
+    /// Sends a datagram of an adapter's queue pair.
+    fn send(&mut self, id: FileId, from: End, mut packet: Packet) {
+        if packet.mad.class() == class::PM {
+            // It may read counters.
+            self.adapters.charge(&mut self.files.subnet.fabric);
+        }
+        let queue_pair = packet.source_qp;
+        match self
+            .memberships
+            .sent(id, (from, queue_pair), &mut packet.mad)
+        {
+            Some(answer) => {
+                let packet = packet.answer(answer, packet.dlid);
+                self.files.deliver(vec![Delivery { at: from, packet }]);
+            }
+            None => self.files.send(from, packet),
         }
     }
 
@@ -380,6 +397,8 @@ impl Server {
         }
         for delivery in self.files.take_for_adapters() {
             for (id, message) in self.adapters.received(&delivery) {
+                let Packet { qp, mad, .. } = &delivery.packet;
+                self.memberships.answered(id, *qp, mad);
                 self.push(id, message, false);
             }
         }
@@ -457,6 +476,9 @@ impl Server {
         let subnet = &mut self.files.subnet;
         if let Some((node, queue_pairs)) = self.adapters.close(id, &mut subnet.fabric) {
             subnet.end_subscriptions(node, &queue_pairs);
+            for (from, mad) in self.memberships.close(id) {
+                self.files.send_to_manager(from, mad);
+            }
         }
         if closed.is_some_and(|connection| connection.purpose == Some(Purpose::Manager)) {
             self.open_awaited();

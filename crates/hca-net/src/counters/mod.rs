@@ -192,9 +192,18 @@ impl Shard {
         self.ring_path_bytes.add(bytes);
     }
 
+    /// Counts an operation done in shared pages.
+    #[inline]
+    pub fn count_mapped(&self, bytes: u64) {
+        self.operation_bytes.add(bytes);
+        self.mapped_path_operations.add(1);
+        self.mapped_path_bytes.add(bytes);
+    }
+
     /// Counts a message sent by a lane.
     #[inline]
     pub fn count_by_lane(&self, bytes: u64) {
+        self.send_operations.add(1);
         self.operation_bytes.add(bytes);
         self.lane_path_operations.add(1);
         self.lane_path_bytes.add(bytes);
@@ -213,8 +222,8 @@ impl Counter {
     pub fn add(&self, amount: u64) {
         let before = self.0.load(Ordering::Relaxed);
         if before & SHARED == 0 {
-            self.0
-                .store(before.wrapping_add(amount) & !SHARED, Ordering::Relaxed);
+            // A sum that reaches the bit of shared ones is only counted more slowly.
+            self.0.store(before.wrapping_add(amount), Ordering::Relaxed);
         } else {
             self.add_shared(amount);
         }

@@ -321,17 +321,22 @@ impl<A: Adapter> Cq<A> {
     /// adapter make progress and checks once more.
     #[inline]
     pub fn poll(&self, target: &mut [ibv_wc]) -> usize {
-        let mut taken = 0;
-        if self.is_empty() {
-            taken = self.make_progress(target);
-            if taken == target.len() || self.is_empty() {
-                return taken;
-            }
+        match self.is_empty() {
+            true => self.poll_empty(target),
+            false => self.poll_ring(target),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_empty(&self, target: &mut [ibv_wc]) -> usize {
+        let taken = self.make_progress(target);
+        if taken == target.len() || self.is_empty() {
+            return taken;
         }
         taken + self.poll_ring(&mut target[taken..])
     }
 
-    #[inline]
+    #[inline(never)]
     fn poll_ring(&self, target: &mut [ibv_wc]) -> usize {
         let emptying = self.emptying();
         let (head, tail) = self.ends();
@@ -377,15 +382,17 @@ impl<A: Adapter> Cq<A> {
     /// not.
     #[inline]
     fn has_some(&self) -> bool {
-        if self.is_empty() {
-            self.make_progress(&mut []);
-            return !self.is_empty();
-        }
-        true
+        !self.is_empty() || self.finds_some()
+    }
+
+    #[inline(never)]
+    fn finds_some(&self) -> bool {
+        self.make_progress(&mut []);
+        !self.is_empty()
     }
 
     /// Lets the adapter make progress. Returns how many completions this thread has taken.
-    #[inline]
+    #[inline(always)]
     fn make_progress(&self, target: &mut [ibv_wc]) -> usize {
         let adapter = &self.adapter;
         let mut taking = Taking::new(self, target);

@@ -41,6 +41,12 @@ impl<'a, A: Adapter> Taking<'a, A> {
         self.queue.number()
     }
 
+    /// Returns whether the poll has as many completions as it wants.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == self.target.len()
+    }
+
     /// Returns whether the poll will return a completion.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
@@ -48,7 +54,7 @@ impl<'a, A: Adapter> Taking<'a, A> {
     }
 
     /// Takes a completion of `queue`, if that is the polled queue and it may pass the ring.
-    #[inline]
+    #[inline(always)]
     fn is_taken(&mut self, queue: &Cq<A>, completion: &Completion<'_>) -> bool {
         if !std::ptr::eq(queue, self.queue) || !queue.may_pass_ring() {
             return false;
@@ -81,10 +87,19 @@ impl<A: Adapter> Cq<A> {
         solicited: bool,
         taking: Option<&mut Taking<'_, A>>,
     ) -> CqPush {
-        match taking.is_some_and(|taking| taking.is_taken(self, &completion)) {
+        let Some(taking) = taking else {
+            return self.push(completion, solicited);
+        };
+        match taking.is_taken(self, &completion) {
             true => CqPush::Stored,
-            false => self.push(completion, solicited),
+            false => self.push_untaken(completion, solicited),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_untaken(&self, completion: Completion<'_>, solicited: bool) -> CqPush {
+        self.push(completion, solicited)
     }
 
     #[inline]

@@ -238,7 +238,7 @@ impl<Q: Numbered> Outbound<Q> {
 
     /// Opens a section for access to the responder's memory under `key`, and to local memory on
     /// behalf of this channel.
-    #[inline]
+    #[inline(always)]
     pub fn section(&self, key: u32) -> Section<'_> {
         let shared = self.channel.requester_sections();
         shared
@@ -428,7 +428,7 @@ impl<Q> Inbound<Q> {
 
     /// Opens a section for access to the requester's memory, and to local memory on behalf of this
     /// channel.
-    #[inline]
+    #[inline(always)]
     pub fn section(&self, key: u32) -> Section<'_> {
         let shared = self.channel.responder_sections();
         shared

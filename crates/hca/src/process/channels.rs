@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use verbena_hca_memory::peer::Peer;
+use verbena_hca_shm::channel::HeldLane;
 use verbena_hca_shm::registry::Identity;
 
 /// A lane at its consumer, with its channel.
@@ -17,10 +18,35 @@ pub struct InboundLane<Q> {
     pub inbound: Arc<Inbound<Q>>,
     /// The lane.
     pub lane: Arc<LaneIn<Q>>,
+    /// Its shared memory.
+    pub memory: HeldLane<Inbound<Q>>,
     /// The queue pair that receives; none if it does not exist.
     pub receiver: Option<LaneUser>,
     /// The lane by which that queue pair sends, if it has one.
     pub back: Option<Arc<LaneOut<Q>>>,
+}
+
+impl<Q> InboundLane<Q> {
+    /// Returns a lane of a channel.
+    pub fn new(
+        inbound: Arc<Inbound<Q>>,
+        lane: Arc<LaneIn<Q>>,
+        receiver: Option<LaneUser>,
+    ) -> InboundLane<Q> {
+        InboundLane {
+            memory: HeldLane::new(&inbound, |inbound| &inbound.channel, lane.number),
+            inbound,
+            lane,
+            receiver,
+            back: None,
+        }
+    }
+
+    /// Returns whether a message is published, as [`LaneIn::has_message`].
+    #[inline]
+    pub fn has_message(&self) -> bool {
+        self.lane.has_message(self.memory.lane())
+    }
 }
 
 impl<Q> Clone for InboundLane<Q> {
@@ -28,6 +54,7 @@ impl<Q> Clone for InboundLane<Q> {
         InboundLane {
             inbound: self.inbound.clone(),
             lane: self.lane.clone(),
+            memory: self.memory.clone(),
             receiver: self.receiver,
             back: self.back.clone(),
         }
@@ -80,8 +107,7 @@ impl<Q> Channels<Q> {
 
     /// Returns whether a message is published in a lane.
     pub(super) fn has_message(&self) -> bool {
-        let has = |of: &InboundLane<Q>| of.lane.has_message(&of.inbound.channel);
-        self.lanes_in.iter().any(has)
+        self.lanes_in.iter().any(InboundLane::has_message)
     }
 
     /// Returns the channels that a condition on the peer selects.

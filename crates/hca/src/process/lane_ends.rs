@@ -3,8 +3,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use verbena_hca_os::held::Held;
 use verbena_hca_os::lock::Lock;
-use verbena_hca_shm::channel::{Channel, LANES};
+use verbena_hca_shm::channel::{Channel, LANES, Lane};
+use verbena_hca_shm::context_table::{ContextTable, QpRecord};
 use verbena_hca_shm::lane;
 
 /// Lane numbers of a channel at its producer.
@@ -94,9 +96,46 @@ pub struct LaneState<Q> {
     pub destination: LaneEnd,
     /// The same, until it is destroyed.
     pub queue_pair: Option<Arc<Q>>,
-    /// The gates of the receiving and the sending queue pair with which messages need no other
-    /// check of these two.
-    pub gates: Option<(u32, u32)>,
+    /// The gates with which messages need no other check of the two queue pairs.
+    pub gates: Option<OpenGates>,
+}
+
+/// The gates of the two queue pairs of a lane, as they were when both were found ready for plain
+/// messages.
+pub struct OpenGates {
+    /// Of the queue pair that receives.
+    pub receiver: OpenGate,
+    /// Of the queue pair that sends.
+    pub sender: OpenGate,
+}
+
+/// A queue pair's gate and a value that it had.
+pub struct OpenGate {
+    record: Held<QpRecord, ContextTable>,
+    value: u32,
+}
+
+impl OpenGate {
+    /// Returns the gate of a queue pair as it is now.
+    pub fn of(contexts: &Arc<ContextTable>, number: u32) -> OpenGate {
+        let record = Held::new(contexts, |contexts| contexts.queue_pair(number));
+        // SYNC POINT gate.
+        let value = record.gate.load(Ordering::SeqCst);
+        OpenGate { record, value }
+    }
+
+    /// Returns the queue pair's record.
+    #[inline]
+    pub fn record(&self) -> &QpRecord {
+        &self.record
+    }
+
+    /// Returns whether the gate has not changed since.
+    #[inline]
+    pub fn is_unchanged(&self) -> bool {
+        // SYNC POINT gate.
+        self.record.gate.load(Ordering::SeqCst) == self.value
+    }
 }
 
 impl<Q> LaneIn<Q> {
@@ -121,24 +160,21 @@ impl<Q> LaneIn<Q> {
     /// Returns whether a message is published, by one look and without the lock. If another thread
     /// is serving, the result may be stale, but that thread looks again before it stops.
     #[inline]
-    pub fn has_message(&self, channel: &Channel) -> bool {
-        lane::is_published(
-            &channel.lane(self.number),
-            self.next.load(Ordering::Relaxed),
-        )
+    pub fn has_message(&self, memory: Lane<'_>) -> bool {
+        lane::is_published(&memory, self.next.load(Ordering::Relaxed))
     }
 
     /// Returns the position of the next message, if it is published, like
     /// [`LaneIn::has_message`].
-    pub fn next_message(&self, channel: &Channel) -> Option<u32> {
+    pub fn next_message(&self, memory: Lane<'_>) -> Option<u32> {
         let next = self.next.load(Ordering::Relaxed);
-        self.has_message(channel).then_some(next)
+        self.has_message(memory).then_some(next)
     }
 
     /// Returns whether a message is published that was already published at the last call. For the
     /// progress thread.
-    pub fn has_left_message(&self, channel: &Channel) -> bool {
-        let next = self.next_message(channel).map_or(NOTHING, u64::from);
+    pub fn has_left_message(&self, memory: Lane<'_>) -> bool {
+        let next = self.next_message(memory).map_or(NOTHING, u64::from);
         self.seen.swap(next, Ordering::Relaxed) == next && next != NOTHING
     }
 

@@ -10,11 +10,11 @@ use crate::process::lane_ends::{LaneEnd, LaneIn};
 use crate::process::outbound_lane::LaneOut;
 use crate::process::{Channels, Inbound, Process, QpCache, Serving};
 use crate::qp::Qp;
-use crate::qp::responder::lane::{Ends, is_next_served};
+use crate::qp::responder::lane::is_next_served;
 use crate::qp::ring_message::{LaneMessage, LaneNotice, Route};
 use std::sync::Arc;
 use verbena_hca_memory::planted::{self, Bug};
-use verbena_hca_shm::channel::LANES;
+use verbena_hca_shm::channel::{LANES, Lane};
 use verbena_hca_shm::lane;
 
 /// Messages served before other work gets its turn.
@@ -50,8 +50,8 @@ impl Process {
     ) -> bool {
         let mut worked = false;
         for of in lanes_in {
-            if of.lane.has_message(&of.inbound.channel) {
-                worked |= self.serve_lane_with(of, channels, false, Some(taking));
+            if of.has_message() {
+                worked |= self.take_messages(of, channels, taking);
             }
         }
         for one in lanes_out {
@@ -104,24 +104,56 @@ impl Process {
         channels: &Channels,
         waits: bool,
     ) -> bool {
-        if !of.lane.has_message(&of.inbound.channel) {
+        if !of.has_message() {
             return false;
         }
-        self.serve_lane_with(of, channels, waits, None)
+        // The message may answer one in a lane that an older view lacks.
+        self.channels.is_newer_than(channels) || self.serve_messages(of, channels, waits)
     }
 
+    /// Serves the messages in a lane for a poll that takes their completions, until it has as many
+    /// as it wants.
     #[inline(never)]
-    fn serve_lane_with(
+    fn take_messages(
         &self,
         of: &InboundLane<Qp>,
         channels: &Channels,
-        waits: bool,
-        taking: Option<&mut Taking<'_, Process>>,
+        taking: &mut Taking<'_, Process>,
     ) -> bool {
         if self.channels.is_newer_than(channels) {
-            // The message may answer one in a lane that this view lacks.
+            // As in `serve_lane`.
             return true;
         }
+        let Some(mut state) = of.lane.state.try_lock() else {
+            return false;
+        };
+        let back = of.back.as_ref();
+        let mut served = 0;
+        let memory = of.memory.lane();
+        while self.is_front_served(
+            &of.inbound,
+            &of.lane,
+            memory,
+            &mut state,
+            back,
+            Some(taking),
+        ) {
+            served += 1;
+            if served == BATCH || taking.is_full() {
+                break;
+            }
+        }
+        drop(state);
+        if served == 0 {
+            return self.serve_messages(of, channels, false);
+        }
+        of.inbound.peer.wake();
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn serve_messages(&self, of: &InboundLane<Qp>, channels: &Channels, waits: bool) -> bool {
         let state = match waits {
             true => Some(of.lane.state.lock()),
             false => of.lane.state.try_lock(),
@@ -130,7 +162,7 @@ impl Process {
             return false;
         };
         let back = of.back.as_ref();
-        let served = self.serve_plainly(&of.inbound, &of.lane, &mut state, back, taking);
+        let served = self.serve_plainly(&of.inbound, &of.lane, &mut state, back);
         drop(state);
         if served > 0 {
             of.inbound.peer.wake();
@@ -154,44 +186,58 @@ impl Process {
         worked
     }
 
-    /// Serves plain messages at the front. Requests by the lane `back` that a message acknowledges
-    /// complete before it. Returns the number of messages.
-    #[inline(always)]
+    /// Serves plain messages at the front. Returns their number.
     fn serve_plainly(
         &self,
         inbound: &Arc<Inbound>,
         one: &LaneIn<Qp>,
         state: &mut State,
         back: Option<&Arc<LaneOut<Qp>>>,
-        mut taking: Option<&mut Taking<'_, Process>>,
     ) -> u32 {
-        let store = inbound.channel.lane(one.number);
-        let ends = Ends::of(self, inbound, state);
         let mut served = 0;
-        while served < BATCH
-            && let Some(found) = lane::peek(&store, state.position, state.generation)
-        {
-            lane::prefetch_head(&store);
-            self.complete_before(inbound);
-            if !ends.are_open(inbound, state) {
-                break;
-            }
-            // SYNC POINT lane echo: of a peer that is connected now, as the open gates show.
-            if let Some(back) = back
-                && let Some(echo) = LaneMessage::echo(&found.header)
-                && u32::from(echo.lane) == back.number
-                && back.is_answered()
-            {
-                self.complete_lane(back, echo.position, taking.as_deref_mut());
-            }
-            let taking = taking.as_deref_mut();
-            if !ends.is_plain_served(self, inbound, state, &store, &found, taking) {
-                break;
-            }
+        let memory = inbound.channel.lane(one.number);
+        while served < BATCH && self.is_front_served(inbound, one, memory, state, back, None) {
             served += 1;
         }
-        one.note_position(state);
         served
+    }
+
+    /// Serves the message at the front, if it is plain. Requests by the lane `back` that it
+    /// acknowledges complete before it. Returns whether there was a plain message.
+    #[inline(always)]
+    fn is_front_served(
+        &self,
+        inbound: &Arc<Inbound>,
+        one: &LaneIn<Qp>,
+        memory: Lane<'_>,
+        state: &mut State,
+        back: Option<&Arc<LaneOut<Qp>>>,
+        mut taking: Option<&mut Taking<'_, Process>>,
+    ) -> bool {
+        let Some(found) = lane::peek(&memory, state.position, state.generation) else {
+            return false;
+        };
+        lane::prefetch_head(&memory);
+        self.complete_before(inbound);
+        if !state.was_open(self, inbound) {
+            return false;
+        }
+        // SYNC POINT lane echo: of a peer that is connected now, as the open gates show.
+        if let Some(back) = back
+            && let Some(echo) = LaneMessage::echo(&found.header)
+            && u32::from(echo.lane) == back.number
+            && back.is_answered()
+        {
+            if !state.is_open() {
+                return false;
+            }
+            self.complete_lane(back, echo.position, taking.as_deref_mut());
+        }
+        let is_served = state.is_plain_served(self, inbound, memory, &found, taking);
+        if is_served {
+            one.note_position(state);
+        }
+        is_served
     }
 
     /// Serves all messages in a lane, plain or not. Returns whether there were any, and whether all
@@ -212,7 +258,7 @@ impl Process {
             let is_back =
                 |out: &&Arc<LaneOut<Qp>>| out.is_back_of(inbound, state.destination.number);
             let back = channels.lanes_out.iter().find(is_back);
-            if self.serve_plainly(inbound, one, &mut state, back, None) > 0 {
+            if self.serve_plainly(inbound, one, &mut state, back) > 0 {
                 worked = true;
                 continue;
             }
@@ -298,12 +344,8 @@ impl Process {
         }
         serving.lanes.insert(route.source.number, one.clone());
         if !is_shown {
-            self.channels.set_inbound_lane(InboundLane {
-                inbound: inbound.clone(),
-                lane: one,
-                receiver,
-                back: None,
-            });
+            let lane = InboundLane::new(inbound.clone(), one, receiver);
+            self.channels.set_inbound_lane(lane);
         }
     }
 

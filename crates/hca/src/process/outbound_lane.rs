@@ -3,7 +3,7 @@
 use crate::process::channel_ends::{Inbound, Outbound};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use verbena_hca_shm::channel::Lane;
+use verbena_hca_shm::channel::{HeldLane, Lane};
 use verbena_hca_shm::lane;
 
 /// A queue pair that sends or receives by a lane.
@@ -22,6 +22,7 @@ pub struct LaneOut<Q> {
     pub via: Arc<Outbound<Q>>,
     /// Its number there.
     pub number: u32,
+    memory: HeldLane<Outbound<Q>>,
     /// The queue pair that sends.
     pub queue_pair: Arc<Q>,
     /// The same, by numbers.
@@ -114,6 +115,7 @@ impl<Q> LaneOut<Q> {
         user: LaneUser,
     ) -> LaneOut<Q> {
         LaneOut {
+            memory: HeldLane::new(&via, |via| &via.channel, number),
             via,
             number,
             queue_pair,
@@ -128,7 +130,7 @@ impl<Q> LaneOut<Q> {
     /// Returns the shared memory.
     #[inline]
     pub fn store(&self) -> Lane<'_> {
-        self.via.channel.lane(self.number)
+        self.memory.lane()
     }
 
     /// Returns whether the queue pair with a number sends to the peer of a channel by this lane.

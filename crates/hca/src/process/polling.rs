@@ -19,7 +19,7 @@ fn some_of<T>(all: &[T], turn: usize) -> &[T] {
 impl Process {
     /// Makes progress for a thread that polled a completion queue, found it empty, and takes its
     /// completions.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_progress(&self, seen: &mut SeenChannels, taking: &mut Taking<'_, Process>) {
         self.activity.note_poll();
         seen.look(&self.channels, || taking.number());
@@ -41,22 +41,17 @@ impl Process {
             seen.satisfied = 0;
             self.progress_after_lanes(seen);
         }
-        let channels = &seen.channels;
-        if channels.has_lanes() {
-            let (lanes_in, lanes_out) = seen.lanes();
-            let worked = match turn {
-                None => self.poll_lanes(channels, lanes_in, lanes_out, taking),
-                Some(turn) => {
-                    let (lanes_in, lanes_out) = (some_of(lanes_in, turn), some_of(lanes_out, turn));
-                    self.poll_lanes(channels, lanes_in, lanes_out, taking)
-                }
-            };
-            if worked && taking.has_some() {
-                seen.satisfied += 1;
-                return;
-            }
-            seen.satisfied = 0;
+        let (mut lanes_in, mut lanes_out) = seen.lanes();
+        if let Some(turn) = turn {
+            (lanes_in, lanes_out) = (some_of(lanes_in, turn), some_of(lanes_out, turn));
         }
+        let channels = &seen.channels;
+        let worked = self.poll_lanes(channels, lanes_in, lanes_out, taking);
+        if worked && taking.has_some() {
+            seen.satisfied += 1;
+            return;
+        }
+        seen.satisfied = 0;
         let (inbound, outbound) = (&channels.inbound[..], &channels.outbound[..]);
         let (inbound, outbound) = match turn {
             None => (inbound, outbound),

@@ -112,7 +112,7 @@ impl Process {
             left |= outbound.has_left_answer();
         }
         for of in &channels.lanes_in {
-            left |= of.lane.has_left_message(&of.inbound.channel);
+            left |= of.lane.has_left_message(of.memory.lane());
         }
         for lane in &channels.lanes_out {
             left |= lane.has_left_news();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 impl Adapter for Process {
     type View = SeenChannels;
 
-    #[inline]
+    #[inline(always)]
     fn poll_progress(&self, view: &mut SeenChannels, taking: &mut Taking<'_, Process>) {
         Process::poll_progress(self, view, taking);
     }

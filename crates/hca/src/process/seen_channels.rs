@@ -15,8 +15,11 @@ const OTHERS_EVERY: u32 = 64;
 /// A cached view of the channels for frequent looks, which saves counting a reference each time.
 pub struct SeenChannels<Q> {
     pub(crate) channels: Arc<Channels<Q>>,
-    /// The lanes of the queue, unless all are.
-    some: Option<SomeLanes<Q>>,
+    /// The lanes of the queue.
+    inward: Vec<InboundLane<Q>>,
+    outward: Vec<Arc<LaneOut<Q>>>,
+    /// Work seen in the others, if there are any.
+    others: Option<LeftWork>,
     /// Length of the longest list of channels or lanes to look at.
     pub(crate) most: usize,
     /// Index at which the next partial look begins.
@@ -31,19 +34,19 @@ pub struct SeenChannels<Q> {
     since_others: u32,
 }
 
-struct SomeLanes<Q> {
-    inward: Vec<InboundLane<Q>>,
-    outward: Vec<Arc<LaneOut<Q>>>,
-    /// Positions at which the last look found work, of all lanes.
-    left_in: Vec<Option<u32>>,
-    left_out: Vec<Option<u32>>,
+/// Positions at which the last look found work, of all lanes.
+struct LeftWork {
+    inward: Vec<Option<u32>>,
+    outward: Vec<Option<u32>>,
 }
 
 impl<Q> Default for SeenChannels<Q> {
     fn default() -> SeenChannels<Q> {
         SeenChannels {
             channels: Arc::default(),
-            some: None,
+            inward: Vec::new(),
+            outward: Vec::new(),
+            others: None,
             most: 0,
             turn: 0,
             armings: 0,
@@ -68,30 +71,23 @@ impl<Q> SeenChannels<Q> {
         let is_its = |user: Option<LaneUser>| user.is_none_or(|one| one.queues.contains(&queue));
         let inward = channels.lanes_in.iter().filter(|of| is_its(of.receiver));
         let outward = channels.lanes_out.iter();
-        let some = SomeLanes {
-            inward: inward.cloned().collect(),
-            outward: outward
-                .filter(|one| is_its(Some(one.user)))
-                .cloned()
-                .collect(),
-            left_in: vec![None; channels.lanes_in.len()],
-            left_out: vec![None; channels.lanes_out.len()],
-        };
-        let (inward, outward) = (some.inward.len(), some.outward.len());
+        let outward = outward.filter(|one| is_its(Some(one.user)));
+        (self.inward, self.outward) = (inward.cloned().collect(), outward.cloned().collect());
+        let (all_in, all_out) = (channels.lanes_in.len(), channels.lanes_out.len());
+        let (inward, outward) = (self.inward.len(), self.outward.len());
         let rings = channels.inbound.len().max(channels.outbound.len());
         self.most = rings.max(inward).max(outward);
-        let is_all = inward == channels.lanes_in.len() && outward == channels.lanes_out.len();
-        self.some = (!is_all).then_some(some);
+        self.others = ((inward, outward) != (all_in, all_out)).then(|| LeftWork {
+            inward: vec![None; all_in],
+            outward: vec![None; all_out],
+        });
         self.channels = channels;
     }
 
     /// Returns the lanes of the queue.
     #[inline]
     pub(super) fn lanes(&self) -> (&[InboundLane<Q>], &[Arc<LaneOut<Q>>]) {
-        match &self.some {
-            None => (&self.channels.lanes_in, &self.channels.lanes_out),
-            Some(some) => (&some.inward, &some.outward),
-        }
+        (&self.inward, &self.outward)
     }
 
     /// Returns the index at which a partial look at `looks` channels or lanes begins, and moves it.
@@ -107,7 +103,7 @@ impl<Q> SeenChannels<Q> {
     /// Returns whether it is time to look at other lanes.
     #[inline]
     pub(super) fn is_turn_of_others(&mut self) -> bool {
-        if self.some.is_none() {
+        if self.others.is_none() {
             return false;
         }
         self.since_others += 1;
@@ -121,18 +117,18 @@ impl<Q> SeenChannels<Q> {
     /// Returns the lanes in which work is found that the last call has found, too.
     #[cold]
     pub(super) fn others(&mut self) -> (Vec<InboundLane<Q>>, Vec<Arc<LaneOut<Q>>>) {
-        let Some(some) = &mut self.some else {
+        let Some(last) = &mut self.others else {
             return (Vec::new(), Vec::new());
         };
         let is_left = |left: &mut Option<u32>, found: Option<u32>| {
             std::mem::replace(left, found) == found && found.is_some()
         };
-        let inward = self.channels.lanes_in.iter().zip(&mut some.left_in);
-        let outward = self.channels.lanes_out.iter().zip(&mut some.left_out);
+        let inward = self.channels.lanes_in.iter().zip(&mut last.inward);
+        let outward = self.channels.lanes_out.iter().zip(&mut last.outward);
         (
             inward
                 .filter_map(|(of, left)| {
-                    let found = of.lane.next_message(&of.inbound.channel);
+                    let found = of.lane.next_message(of.memory.lane());
                     is_left(left, found).then(|| of.clone())
                 })
                 .collect(),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use verbena_abi::*;
 use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::quota;
+use verbena_hca_memory::resolve::AccessRequest;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::lock::Lock;
 use verbena_hca_os::refused;
@@ -30,6 +31,10 @@ impl Qp {
         let link = causes::link::QpLink::of(object);
         let rules = (init.kind == IBV_QPT_RC).then(|| causes::Receives::of(object));
         let receive_causes = rules.flatten();
+        let pd_number = init.pd.as_ref().map_or(0, |pd| pd.number());
+        let domain = init.srq.as_ref().map_or(pd_number, |srq| srq.pd());
+        let known_range =
+            KnownRange::new(AccessRequest::to_buffer(0, domain, IBV_ACCESS_LOCAL_WRITE));
         let queue_pair = Arc::new(Qp {
             events: context.events.clone(),
             device: context.device,
@@ -59,6 +64,7 @@ impl Qp {
             }),
             send: Lock::new(SendQueue::new(
                 cap.max_send_wr,
+                pd_number,
                 causes::Sends::of(object, link.as_ref()),
                 process.lanes,
             )),
@@ -71,7 +77,7 @@ impl Qp {
                 mtu: 0,
                 packets: None,
                 causes: receive_causes,
-                known_range: KnownRange::default(),
+                known_range,
             }),
             received_by_lane: ReceivedByLane::default(),
             link,

@@ -5,6 +5,7 @@
 mod atomics;
 mod datagrams;
 mod eviction;
+mod known_memory;
 mod lanes;
 mod messages;
 mod one_sided;

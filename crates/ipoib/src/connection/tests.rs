@@ -1,4 +1,5 @@
 use super::*;
+use crate::administration::record::Path;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use verbena_verbs::Gid;
@@ -12,7 +13,14 @@ fn neighbour(number: u32, flags: u8) -> Neighbour {
             queue_pair: number,
             gid: Gid([number as u8; 16]),
         },
+        path: path(number),
+    }
+}
+
+fn path(number: u32) -> Path {
+    Path {
         lid: number as u16,
+        service_level: 0,
     }
 }
 
@@ -20,7 +28,7 @@ fn source(number: u32) -> Source {
     let neighbour = neighbour(number, 0);
     Source {
         queue_pair: neighbour.hardware.queue_pair,
-        lid: neighbour.lid,
+        path: neighbour.path,
         gid: Some(neighbour.hardware.gid),
     }
 }

@@ -1,6 +1,6 @@
 //! The multicast groups of an interface.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::net::IpAddr;
 
@@ -8,11 +8,9 @@ use verbena_verbs::Gid;
 
 use crate::adapter::Adapter;
 use crate::address::Prefixed;
+use crate::administration::{Administration, MOST, Refusal};
 use crate::group;
 use crate::membership;
-
-/// Most groups of an interface.
-const MOST_GROUPS: usize = 1024;
 
 /// Returns the groups that an interface with these addresses in a partition is always a member of.
 pub(super) fn fixed_groups(addresses: &[Prefixed], partition: u16) -> HashSet<Gid> {
@@ -30,17 +28,24 @@ pub(super) fn fixed_groups(addresses: &[Prefixed], partition: u16) -> HashSet<Gi
 /// The groups of an interface.
 pub(super) struct Groups {
     pub(super) fixed: HashSet<Gid>,
-    pub(super) joined: HashSet<Gid>,
+    /// The groups whose packets the adapter receives, and their LIDs.
+    pub(super) joined: HashMap<Gid, u16>,
     pub(super) files: [File; 2],
     pub(super) interface: u32,
     pub(super) is_changed: bool,
-    /// Groups that were not joined: too many, or refused by the adapter.
+    /// Groups that were not joined: too many, or refused by the adapter or the subnet manager.
     pub(super) refused: HashSet<Gid>,
 }
 
 impl Groups {
-    /// Joins and leaves groups as the programs in the namespace have done.
-    pub(super) fn update(&mut self, adapter: &Adapter) {
+    /// Joins and leaves groups as the programs in the namespace have done: by subnet
+    /// administration, if the port has one.
+    pub(super) fn update(
+        &mut self,
+        adapter: &Adapter,
+        administration: Option<&mut Administration>,
+        now: u64,
+    ) {
         if !std::mem::take(&mut self.is_changed) {
             return;
         }
@@ -48,24 +53,59 @@ impl Groups {
         let of = |one| group::of(one, adapter.partition());
         let of_programs = of_programs.into_iter().map(of);
         let mut wanted = self.fixed.clone();
-        wanted.extend(of_programs);
-        let left: Vec<Gid> = self.joined.difference(&wanted).copied().collect();
-        for gid in left {
-            // It fails if the queue pair has failed, and with it all memberships.
-            let _ = adapter.leave(gid);
-            self.joined.remove(&gid);
-        }
         // The fixed ones first: without them neighbours do not find the interface.
-        let others = wanted.difference(&self.fixed);
-        let new: Vec<Gid> = self.fixed.iter().chain(others).copied().collect();
-        for gid in new {
-            if self.joined.contains(&gid) {
-                continue;
+        for gid in of_programs {
+            match wanted.len() < MOST {
+                true => _ = wanted.insert(gid),
+                false if wanted.contains(&gid) => {}
+                false => _ = self.refused.insert(gid),
             }
-            match self.joined.len() < MOST_GROUPS && adapter.join(gid).is_ok() {
-                true => self.joined.insert(gid),
-                false => self.refused.insert(gid),
-            };
+        }
+        if let Some(administration) = administration {
+            return administration.set_members(&wanted, now);
+        }
+        let is_left = |gid: &&Gid| !wanted.contains(*gid);
+        let left: Vec<Gid> = self.joined.keys().filter(is_left).copied().collect();
+        for gid in left {
+            self.leave(adapter, gid);
+        }
+        for gid in wanted {
+            if !self.joined.contains_key(&gid) {
+                self.join(adapter, gid, group::LID);
+            }
+        }
+    }
+
+    /// Receives the packets of a group with this LID from now on.
+    pub(super) fn join(&mut self, adapter: &Adapter, gid: Gid, lid: u16) {
+        if self.joined.get(&gid) == Some(&lid) {
+            return;
+        }
+        self.leave(adapter, gid);
+        match adapter.attach(gid, lid) {
+            Ok(()) => {
+                self.joined.insert(gid, lid);
+                self.refused.remove(&gid);
+            }
+            Err(_) => _ = self.refused.insert(gid),
+        }
+    }
+
+    /// Receives them no longer.
+    pub(super) fn leave(&mut self, adapter: &Adapter, gid: Gid) {
+        if let Some(lid) = self.joined.remove(&gid) {
+            // It fails if the queue pair has failed, and with it all memberships.
+            let _ = adapter.detach(gid, lid);
+        }
+    }
+
+    /// Notes that the subnet manager refused a group.
+    pub(super) fn refuse(&mut self, gid: Gid, refusal: Refusal) {
+        if self.refused.insert(gid) {
+            eprintln!(
+                "verbena: the subnet manager did not let the interface join {gid}: {refusal}; it \
+                 is asked again"
+            );
         }
     }
 }

@@ -11,13 +11,14 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Instant;
 
-use verbena_verbs::Library;
+use verbena_verbs::{Gid, Library};
 
 use self::groups::{Groups, fixed_groups};
 use self::pump::Pump;
 use self::wire::Wire;
 use crate::adapter::{Adapter, Failure as AdapterFailure};
 use crate::address::{Prefixed, link_local};
+use crate::administration::Administration;
 use crate::connected::LONGEST_MTU;
 use crate::connection::Connections;
 use crate::connection::message::LEAST_MTU;
@@ -119,6 +120,7 @@ impl Mode {
 /// An interface before its namespace exists.
 pub struct Engine {
     adapter: Adapter,
+    administration: Option<Administration>,
     plan: Plan,
 }
 
@@ -137,7 +139,8 @@ impl Engine {
         mtu: Option<u32>,
     ) -> Result<Engine, Failure> {
         let library = Library::open(library).map_err(AdapterFailure::from)?;
-        let adapter = Adapter::open(&library, partition, mode == Mode::Connected)?;
+        let has_connections = mode == Mode::Connected;
+        let (adapter, administration) = Adapter::open(&library, partition, has_connections)?;
         let hardware = adapter.hardware();
         if let (Mode::Connected, Some(mtu @ ..LEAST_MTU)) = (mode, mtu) {
             return Err(Failure::TinyMtu { mtu });
@@ -170,7 +173,11 @@ impl Engine {
                 port: adapter.port(),
             }),
         };
-        Ok(Engine { adapter, plan })
+        Ok(Engine {
+            adapter,
+            administration,
+            plan,
+        })
     }
 
     /// Returns the interface that the command's process has to make.
@@ -192,7 +199,11 @@ impl Engine {
             return Ok(None);
         };
         let [device, changes, kernel, igmp, igmp6, tcp, tcp6] = files;
-        let Engine { mut adapter, plan } = self;
+        let Engine {
+            mut adapter,
+            mut administration,
+            plan,
+        } = self;
         adapter.start_receiving();
         let addresses: Vec<Prefixed> = plan
             .addresses
@@ -202,14 +213,16 @@ impl Engine {
             .collect();
         let mut groups = Groups {
             fixed: fixed_groups(&addresses, adapter.partition()),
-            joined: HashSet::new(),
+            joined: HashMap::new(),
             files: [igmp.into(), igmp6.into()],
             interface: index,
             is_changed: true,
             refused: HashSet::new(),
         };
-        groups.update(&adapter);
-        if !groups.fixed.is_subset(&groups.joined) {
+        groups.update(&adapter, administration.as_mut(), 0);
+        let is_joined = |gid: &Gid| groups.joined.contains_key(gid);
+        // A subnet manager has let the interface join the broadcast group; others follow.
+        if administration.is_none() && !groups.fixed.iter().all(is_joined) {
             return Err(Failure::NoGroups);
         }
         let station = Station::new(Interface {
@@ -230,6 +243,7 @@ impl Engine {
             datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
             now: 0,
             adapter,
+            administration,
             device: device.into(),
             joiner: Joiner::default(),
             held: 0,
@@ -254,10 +268,12 @@ impl Engine {
             packets: 0,
             average: 0,
         };
+        pump.use_answers(&mut wire)?;
         pump.station.announce(&mut wire);
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;
         pump.run(&mut wire, control)?;
         let left = pump.take_left(&mut wire);
+        pump.end_waiting(&mut wire)?;
         wire.connections.close_all(&mut wire.adapter);
         pump.station.discard(wire.take_discarded());
         pump.station.end(left);

@@ -13,7 +13,8 @@ use verbena_verbs::WorkCompletion;
 use super::groups::{Groups, fixed_groups};
 use super::wire::{Wire, partial};
 use super::{Failure, LONGEST, system};
-use crate::adapter::{BATCH, Completion};
+use crate::adapter::{BATCH, Completion, bytes_of_mtu};
+use crate::administration::{Administration, Event, Lookup};
 use crate::connected::{Completed, Message};
 use crate::connection::Way;
 use crate::encapsulation;
@@ -95,6 +96,7 @@ impl Pump {
             wire.adapter.set_time(now);
             wire.now = now.duration_since(self.start).as_millis() as u64;
             let mut is_idle = !self.receive(wire, &mut datagram)?;
+            self.use_answers(wire)?;
             self.use_connections(wire);
             let is_left = self.is_pending || !self.pieces.is_empty();
             if is_readable || is_left || self.ended.is_some() {
@@ -104,12 +106,16 @@ impl Pump {
             }
             let discarded = wire.take_discarded();
             self.station.discard(discarded);
-            self.groups.update(&wire.adapter);
+            let administration = wire.administration.as_mut();
+            self.groups.update(&wire.adapter, administration, wire.now);
             let now = self.now();
             if now >= next_tick {
                 self.station.tick(now, wire);
                 wire.connections.tick(now, &mut wire.adapter);
                 wire.adapter.tick();
+                if let Some(administration) = &mut wire.administration {
+                    administration.tick(now);
+                }
                 self.groups.is_changed = true;
                 self.use_changes(wire);
                 self.use_port_events(wire)?;
@@ -188,6 +194,7 @@ impl Pump {
         let (moved, is_empty) = self.send(wire)?;
         let is_sent = !moved && is_empty && self.station.waiting() == 0;
         let is_sent = is_sent && wire.adapter.in_flight() + wire.connections.waiting() == 0;
+        let is_sent = is_sent && wire.held() == 0;
         Ok(is_sent && left == Unacknowledged::default())
     }
 
@@ -205,15 +212,83 @@ impl Pump {
         }
     }
 
+    /// Uses the answers of subnet administration, and sends requests to it.
+    pub(super) fn use_answers(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        loop {
+            wire.exchange()?;
+            let events = wire.administration.as_mut();
+            let events = events.map(Administration::take_events).unwrap_or_default();
+            if events.is_empty() {
+                return Ok(());
+            }
+            for event in events {
+                self.use_answer(event, wire)?;
+            }
+        }
+    }
+
+    fn use_answer(&mut self, event: Event, wire: &mut Wire) -> Result<(), Failure> {
+        match event {
+            Event::Ready(waiting) => {
+                for one in &waiting {
+                    self.station.resume(one, wire.now, wire);
+                }
+            }
+            Event::Failed(waiting, reason) => {
+                for one in &waiting {
+                    self.station.fail(one, reason);
+                }
+            }
+            Event::Joined(gid, lid) => self.groups.join(&wire.adapter, gid, lid),
+            Event::Left(gid) => self.groups.leave(&wire.adapter, gid),
+            Event::Refused(gid, refusal) => self.groups.refuse(gid, refusal),
+            Event::Changed(properties) => {
+                wire.adapter.set_properties(&properties)?;
+                if bytes_of_mtu(properties.mtu) != wire.adapter.longest() {
+                    eprintln!(
+                        "verbena: the MTU of the broadcast group is {} now; start the interface \
+                         again to use it",
+                        bytes_of_mtu(properties.mtu)
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops packets that wait for answers of subnet administration.
+    pub(super) fn end_waiting(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        if let Some(administration) = &mut wire.administration {
+            administration.end();
+            for event in administration.take_events() {
+                self.use_answer(event, wire)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Announces the addresses again after changes of the port: neighbours send to the LID of the
     /// last message. After a change of the LID, connections are set up anew, because their peers
-    /// acknowledge to the old one.
+    /// acknowledge to the old one; also if the partition has another place.
     fn use_port_events(&mut self, wire: &mut Wire) -> Result<(), Failure> {
-        let Some(is_readdressed) = wire.adapter.take_port_events()? else {
+        let Some(change) = wire.adapter.take_port_events()? else {
             return Ok(());
         };
+        if change.is_outside {
+            eprintln!(
+                "verbena: the port is not in partition {:#06x} any more; packets are lost until it \
+                 is again",
+                wire.adapter.partition()
+            );
+        }
+        if !change.are_paths_changed {
+            return Ok(());
+        }
+        if let Some(administration) = &mut wire.administration {
+            administration.renew(wire.now);
+        }
         self.station.announce(wire);
-        if is_readdressed {
+        if change.is_moved {
             wire.connections.close_all(&mut wire.adapter);
         }
         Ok(())
@@ -418,6 +493,9 @@ impl Pump {
         let Some((protocol, to)) = self.station.known(front, length, now, wire) else {
             return false;
         };
+        let Lookup::Known(to) = wire.route(&to) else {
+            return false;
+        };
         let way = wire.connections.way(&to, now, &mut wire.adapter);
         let Way::Connection(id, end) = way else {
             return false;
@@ -516,6 +594,7 @@ impl Pump {
     fn wait(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(bool, bool), Failure> {
         let is_waiting = self.station.is_waiting() || wire.connections.is_waiting();
         let is_waiting = is_waiting || wire.adapter.is_ending();
+        let is_waiting = is_waiting || wire.is_asking();
         let is_busy = self.is_pending || wire.connections.waiting() > 0;
         let timeout = match (is_busy, is_waiting) {
             (true, _) => BUSY,

@@ -8,7 +8,8 @@ use std::os::fd::AsFd;
 
 use verbena_verbs::Gid;
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Failure as AdapterFailure};
+use crate::administration::{Administration, Lookup, Waiting};
 use crate::connected::Message;
 use crate::connection::{Connections, Pairs, Way};
 use crate::encapsulation::{self, Protocol};
@@ -16,7 +17,7 @@ use crate::join::Joiner;
 use crate::neighbour::Neighbour;
 use crate::netlink::Netlink;
 use crate::offload::{self, Header, Partial};
-use crate::station::{Link, Sent, Source};
+use crate::station::{Link, Origin, Sent, Source};
 use crate::transport;
 
 /// Most distant destinations whose neighbours are known.
@@ -30,6 +31,8 @@ pub(super) struct Wire {
     /// The time, as the pump has read it last.
     pub(super) now: u64,
     pub(super) adapter: Adapter,
+    /// On a port with a subnet manager.
+    pub(super) administration: Option<Administration>,
     pub(super) device: File,
     /// Segments that have been received, and the turns for which they have been held.
     pub(super) joiner: Joiner,
@@ -69,6 +72,46 @@ impl Wire {
     /// since the last call.
     pub(super) fn take_discarded(&mut self) -> u64 {
         self.adapter.take_discarded() + self.connections.take_dropped()
+    }
+
+    /// Returns a neighbour with the path that subnet administration states, if there is one.
+    pub(super) fn route(&mut self, to: &Neighbour) -> Lookup<Neighbour> {
+        let Some(administration) = &mut self.administration else {
+            return Lookup::Known(*to);
+        };
+        match administration.path(to.hardware.gid, self.now) {
+            Lookup::Known(path) => Lookup::Known(Neighbour { path, ..*to }),
+            Lookup::Waits => Lookup::Waits,
+            Lookup::Failed(reason) => Lookup::Failed(reason),
+        }
+    }
+
+    fn hold(&mut self, one: Waiting) -> Sent {
+        match &mut self.administration {
+            Some(administration) => administration.hold(one),
+            None => Sent::Refused,
+        }
+    }
+
+    /// Returns whether answers of subnet administration are due.
+    pub(super) fn is_asking(&self) -> bool {
+        let administration = self.administration.as_ref();
+        administration.is_some_and(Administration::is_waiting)
+    }
+
+    /// Returns the number of packets that wait for them.
+    pub(super) fn held(&self) -> usize {
+        self.administration
+            .as_ref()
+            .map_or(0, Administration::waiting)
+    }
+
+    /// Exchanges datagrams with subnet administration.
+    pub(super) fn exchange(&mut self) -> Result<(), AdapterFailure> {
+        match &mut self.administration {
+            Some(administration) => self.adapter.exchange(administration, self.now),
+            None => Ok(()),
+        }
     }
 
     /// Closes connections whose peers take nothing, so that others have slots.
@@ -124,6 +167,11 @@ pub(super) fn partial(packet: &[u8]) -> Option<Header> {
 impl Link for Wire {
     fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
         self.close_stalled();
+        let to = &match self.route(to) {
+            Lookup::Known(to) => to,
+            Lookup::Waits => return self.hold(Waiting::Unicast(*to, protocol, packet.to_vec())),
+            Lookup::Failed(reason) => return Sent::Dropped(reason),
+        };
         match self.connections.way(to, self.now, &mut self.adapter) {
             Way::Connection(_, end) if packet.len() > end.mtu as usize => {
                 Sent::TooLong(end.mtu as usize)
@@ -137,16 +185,53 @@ impl Link for Wire {
     }
 
     fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool {
+        let mut source = source;
+        if let Some(administration) = &mut self.administration {
+            let Some(gid) = source.gid else {
+                return false;
+            };
+            match administration.path(gid, now) {
+                Lookup::Known(path) => source.path = path,
+                // Messages that are lost are sent again.
+                Lookup::Waits => {
+                    administration.hold(Waiting::Connect(message.to_vec(), source));
+                    return true;
+                }
+                Lookup::Failed(_) => return true,
+            }
+        }
         self.connections
             .receive(message, source, now, &mut self.adapter)
     }
 
     fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.adapter.answer(to, protocol, packet)
+        match self.route(to) {
+            Lookup::Known(to) => self.adapter.answer(&to, protocol, packet),
+            Lookup::Waits => self.hold(Waiting::Answer(*to, protocol, packet.to_vec())),
+            Lookup::Failed(reason) => Sent::Dropped(reason),
+        }
     }
 
-    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.adapter.multicast(group, protocol, packet)
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8], from: Origin) -> Sent {
+        let Some(administration) = &mut self.administration else {
+            return self.adapter.multicast(group, None, protocol, packet);
+        };
+        match administration.group(group, self.now) {
+            Lookup::Known(known) => self
+                .adapter
+                .multicast(group, Some(&known), protocol, packet),
+            Lookup::Waits => {
+                let packet = packet.to_vec();
+                administration.hold(Waiting::Multicast(group, protocol, packet, from))
+            }
+            Lookup::Failed(reason) => Sent::Dropped(reason),
+        }
+    }
+
+    fn hear(&mut self, from: Source) {
+        if let (Some(administration), Some(gid)) = (&mut self.administration, from.gid) {
+            administration.hear(gid, from.path.lid, self.now);
+        }
     }
 
     fn deliver(&mut self, packet: &[u8]) -> bool {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::administration::record::Path;
 use proptest::prelude::*;
 
 const PARTITION: u16 = 0xffff;
@@ -11,11 +12,18 @@ fn hardware(number: u8) -> HardwareAddress {
     HardwareAddress::parse(&bytes)
 }
 
+fn path(number: u32) -> Path {
+    Path {
+        lid: number as u16,
+        service_level: 0,
+    }
+}
+
 fn source(number: u8) -> Source {
     let hardware = hardware(number);
     Source {
         queue_pair: hardware.queue_pair,
-        lid: u16::from(number),
+        path: path(number.into()),
         gid: Some(hardware.gid),
     }
 }
@@ -84,7 +92,7 @@ impl Link for Recorder {
         if self.is_busy {
             return Sent::Busy;
         }
-        let to = To::Neighbour(to.hardware.queue_pair, to.lid);
+        let to = To::Neighbour(to.hardware.queue_pair, to.path.lid);
         self.sent.push((to, protocol, packet.to_vec()));
         Sent::Done
     }
@@ -98,7 +106,7 @@ impl Link for Recorder {
         Sent::Done
     }
 
-    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8], _: Origin) -> Sent {
         self.sent
             .push((To::Group(group), protocol, packet.to_vec()));
         Sent::Done
@@ -508,8 +516,8 @@ impl Link for Short {
         self.0.answer(to, protocol, packet)
     }
 
-    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.0.multicast(group, protocol, packet)
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8], from: Origin) -> Sent {
+        self.0.multicast(group, protocol, packet, from)
     }
 
     fn deliver(&mut self, packet: &[u8]) -> bool {
@@ -535,7 +543,10 @@ fn a_packet_that_is_too_long_for_a_neighbour_is_cut_or_answered() {
     for (address, waiting) in [(v4(2), &v4_packet), (v6(2), &v6_packet)] {
         assert_eq!(station.take(waiting, 0, &mut link), Taken::Done);
         let hardware = hardware(2);
-        let at = Neighbour { hardware, lid: 2 };
+        let at = Neighbour {
+            hardware,
+            path: path(2),
+        };
         station.confirm(address, at, false, 1, &mut link);
     }
     // The packets that waited: one in fragments, one answered.
@@ -693,5 +704,108 @@ proptest! {
         let dropped: u64 = reasons.map(|reason| counters.dropped(reason)).iter().sum();
         prop_assert_eq!(counters.received, 1);
         prop_assert_eq!(counters.received, counters.delivered + counters.messages + dropped);
+    }
+}
+
+/// A link whose packets wait until its paths and groups are known.
+#[derive(Default)]
+struct Asking {
+    known: Recorder,
+    held: Vec<Waiting>,
+    is_known: bool,
+    heard: Vec<u16>,
+}
+
+impl Asking {
+    fn pass(&mut self, one: Waiting, send: impl FnOnce(&mut Recorder) -> Sent) -> Sent {
+        if self.is_known {
+            return send(&mut self.known);
+        }
+        self.held.push(one);
+        Sent::Waits
+    }
+}
+
+impl Link for Asking {
+    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        let one = Waiting::Unicast(*to, protocol, packet.to_vec());
+        self.pass(one, |known| known.unicast(to, protocol, packet))
+    }
+
+    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        let one = Waiting::Answer(*to, protocol, packet.to_vec());
+        self.pass(one, |known| known.answer(to, protocol, packet))
+    }
+
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8], from: Origin) -> Sent {
+        let one = Waiting::Multicast(group, protocol, packet.to_vec(), from);
+        self.pass(one, |known| known.multicast(group, protocol, packet, from))
+    }
+
+    fn hear(&mut self, from: Source) {
+        self.heard.push(from.path.lid);
+    }
+
+    fn deliver(&mut self, packet: &[u8]) -> bool {
+        self.known.deliver(packet)
+    }
+
+    fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool {
+        self.known.connect(message, source, now)
+    }
+
+    fn next_hop(&mut self, to: IpAddr) -> IpAddr {
+        to
+    }
+}
+
+#[test]
+fn packets_that_wait_for_paths_and_groups_are_counted_when_they_are_sent_or_dropped() {
+    for is_found in [true, false] {
+        let mut station = station(1);
+        let mut link = Asking::default();
+        let neighbour = Neighbour {
+            hardware: hardware(2),
+            path: path(2),
+        };
+        station.confirm(v4(2), neighbour, true, 0, &mut link);
+        let group = Ipv4Addr::new(239, 1, 2, 3).into();
+        for to in [v4(2), group] {
+            station.take(&packet(v4(1), to, 100, 1), 0, &mut link);
+        }
+        station.take(&packet(v6(1), v6(3), 100, 1), 0, &mut link);
+        let request = arp::Message {
+            operation: arp::Operation::Request,
+            sender: hardware(2),
+            sender_ip: Ipv4Addr::new(10, 0, 0, 2),
+            target: [0; hardware_address::LENGTH],
+            target_ip: Ipv4Addr::new(10, 0, 0, 1),
+        };
+        let request = datagram(Protocol::Arp, &request.bytes());
+        station.receive(&request, source(2), 0, &mut link);
+        assert_eq!(link.heard, [2]);
+        // Two packets of programs, a solicitation, and the answer to the request.
+        let held = std::mem::take(&mut link.held);
+        assert_eq!(held.len(), 4);
+        let counters = station.counters();
+        assert_eq!(
+            (counters.taken, counters.unicast, counters.multicast),
+            (3, 0, 0)
+        );
+        link.is_known = true;
+        for one in &held {
+            match is_found {
+                true => station.resume(one, 1, &mut link),
+                false => station.fail(one, Drop::NoPath),
+            }
+        }
+        let counters = station.counters();
+        let (sent, dropped) = (u64::from(is_found), 2 * u64::from(!is_found));
+        assert_eq!((counters.unicast, counters.multicast), (sent, sent));
+        assert_eq!(
+            (counters.dropped(Drop::NoPath), counters.answers),
+            (dropped, sent)
+        );
+        assert_eq!(link.known.sent.len(), 4 * usize::from(is_found));
     }
 }

@@ -33,8 +33,8 @@ const TO_CREATE: u64 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
 pub const MOST_GROUPS: usize = 4096;
 /// Scope of addresses for one subnet.
 const LINK_LOCAL: u8 = 2;
-/// Full members.
-const FULL: u64 = 1;
+/// Full members, and those that only send: either may make a group, and it lasts as long as one.
+const FULL: u64 = 0b1001;
 /// Members that receive packets: full ones and non-members.
 const RECEIVES: u64 = 0b11;
 
@@ -279,7 +279,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Ends a membership. A group that programs made ends with its last full member.
+    /// Ends a membership. A group that programs made ends with its last full member, one that
+    /// only sends included.
     pub fn leave(&mut self, request: &Mad) -> Records {
         let asked = request.record();
         let (mgid, gid) = (mgid(asked), port_gid(asked));

@@ -37,6 +37,8 @@ pub const MOST_RECORDS: usize = 1 << 18;
 const NO_RESOURCES: u16 = 0x0100;
 /// Capabilities: Get and Set of notices, groups of datagrams, masks in queries of capabilities.
 const CAPABILITIES: u64 = 1 << 1 | 1 << 9 | 1 << 13;
+/// Second capabilities: full members of groups that only send.
+const CAPABILITIES_2: u64 = 1 << 12;
 
 /// The result of a query: the size of a record, and the records; or a status.
 type Records = Result<(usize, Vec<Vec<u8>>), u16>;
@@ -80,7 +82,8 @@ impl Administration {
                 return Some(request.response(status::ATTRIBUTE));
             }
             let mut answer = request.response(0);
-            class_port_info(VERSION, CAPABILITIES, 0, &mut answer.bytes_mut()[SA_DATA..]);
+            let block = &mut answer.bytes_mut()[SA_DATA..];
+            class_port_info(VERSION, CAPABILITIES, CAPABILITIES_2, block);
             answer.set_record_size(72);
             return Some(answer);
         }

@@ -210,6 +210,13 @@ pub struct PortAttributes {
     pub gids: u32,
     /// Length of the P_Key table, which may have empty entries.
     pub partitions: u16,
+    /// LID of the subnet manager.
+    pub manager_lid: u16,
+    /// Service level of packets to the subnet manager.
+    pub manager_service_level: u8,
+    /// Whether a subnet manager can ask programs of the port to register again
+    /// (`IBV_PORT_CLIENT_REG_SUP`).
+    pub has_reregistration: bool,
 }
 
 impl Context {
@@ -282,6 +289,9 @@ impl Context {
             ethernet: raw.link_layer == abi::IBV_LINK_LAYER_ETHERNET,
             gids: u32::try_from(raw.gid_tbl_len).unwrap_or(0),
             partitions: raw.pkey_tbl_len,
+            manager_lid: raw.sm_lid,
+            manager_service_level: raw.sm_sl,
+            has_reregistration: raw.port_cap_flags & abi::IBV_PORT_CLIENT_REG_SUP != 0,
         })
     }
 

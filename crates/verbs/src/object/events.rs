@@ -12,6 +12,8 @@ pub enum Event {
     /// The LID of a port, its subnet manager or its state has changed, or the manager asks for
     /// memberships again: paths to the port may be others.
     Paths,
+    /// The partitions of a port have changed.
+    Partitions,
     /// Any other.
     Other,
 }
@@ -23,6 +25,7 @@ impl Event {
             | abi::IBV_EVENT_SM_CHANGE
             | abi::IBV_EVENT_CLIENT_REREGISTER
             | abi::IBV_EVENT_PORT_ACTIVE => Event::Paths,
+            abi::IBV_EVENT_PKEY_CHANGE => Event::Partitions,
             _ => Event::Other,
         }
     }

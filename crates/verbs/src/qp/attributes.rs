@@ -75,6 +75,8 @@ pub struct Connection {
 pub struct Change {
     /// The target state.
     pub to: PairState,
+    /// Whether it starts in SQD.
+    pub(crate) is_from_drained: bool,
     pub(crate) attributes: abi::ibv_qp_attr,
     pub(crate) mask: i32,
 }
@@ -87,6 +89,7 @@ impl Change {
         };
         Change {
             to,
+            is_from_drained: false,
             attributes,
             mask: abi::IBV_QP_STATE,
         }
@@ -155,6 +158,27 @@ impl Change {
             change.mask |= abi::IBV_QP_TIMEOUT;
         }
         change
+    }
+
+    /// Returns the change from RTS to SQD, in which no further request is started.
+    pub fn to_drained() -> Self {
+        Change::new(PairState::SQD)
+    }
+
+    /// Returns the change of a datagram pair in SQD to another partition and queue key.
+    pub fn while_drained(partition: u16, queue_key: u32) -> Self {
+        let mut change = Change::new(PairState::SQD).in_partition(partition);
+        change.attributes.qkey = queue_key;
+        change.mask |= abi::IBV_QP_PKEY_INDEX | abi::IBV_QP_QKEY;
+        change
+    }
+
+    /// Returns the change from SQD back to RTS.
+    pub fn from_drained() -> Self {
+        Change {
+            is_from_drained: true,
+            ..Change::new(PairState::RTS)
+        }
     }
 
     /// Returns the change to the error state, which flushes all requests.

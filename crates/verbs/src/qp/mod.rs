@@ -62,6 +62,8 @@ impl PairState {
     pub const RTR: PairState = PairState(abi::IBV_QPS_RTR);
     /// Ready to send.
     pub const RTS: PairState = PairState(abi::IBV_QPS_RTS);
+    /// No further request is started.
+    pub const SQD: PairState = PairState(abi::IBV_QPS_SQD);
     /// Failed; all requests are flushed.
     pub const ERROR: PairState = PairState(abi::IBV_QPS_ERR);
 }

@@ -19,6 +19,7 @@ pub(crate) fn check(pair: PairType, change: &Change) -> Result<()> {
     let (from, to) = match change.to {
         PairState::INIT => (State::Reset, State::Initialized),
         PairState::RTR => (State::Initialized, State::ReadyToReceive),
+        PairState::RTS if change.is_from_drained => (State::SendQueueDrain, State::ReadyToSend),
         PairState::RTS => (State::ReadyToReceive, State::ReadyToSend),
         _ => return Ok(()),
     };
@@ -68,6 +69,8 @@ mod tests {
                 Change::to_init(pair, 1, AccessFlags::LOCAL, 0),
                 Change::to_rtr(pair, &CONNECTION),
                 Change::to_rts(pair, &CONNECTION),
+                Change::to_drained(),
+                Change::from_drained(),
                 Change::to_error(),
             ] {
                 assert!(check(pair, &change).is_ok(), "{pair} to {}", change.to);

@@ -234,11 +234,10 @@ impl Qp {
     #[inline]
     pub(super) fn count_direct(&self, length: u64, through_kernel: bool) {
         let counters = self.process.counters.shard();
-        counters.operation_bytes.add(length);
         if !through_kernel {
-            counters.mapped_path_operations.add(1);
-            counters.mapped_path_bytes.add(length);
+            counters.count_mapped(length);
         } else {
+            counters.operation_bytes.add(length);
             counters.cma_path_operations.add(1);
             counters.cma_path_bytes.add(length);
         }

@@ -15,6 +15,7 @@ mod atomic;
 pub(super) mod causes;
 mod datagram;
 mod direct;
+mod known_target;
 pub(super) mod outcome;
 mod parts;
 mod plain;

@@ -17,9 +17,11 @@ use crate::qp::send::{SendQueue, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::peer::Direction;
-use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
+use verbena_hca_memory::resolve::{Piece, grant};
 use verbena_hca_os::copy;
+use verbena_hca_shm::context_table::KeyRecord;
 use verbena_hca_shm::section::Section;
 
 /// Most bytes of a plain message that is not inline: the limit up to which messages are always
@@ -71,16 +73,16 @@ impl Qp {
         &self,
         section: &Section<'_>,
         buffer: &ibv_sge,
+        known: &mut KnownRange,
     ) -> Option<*const u8> {
         let arena = self.memory.arena()?;
-        let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
-        let key = self.memory.keys().record(buffer.lkey);
-        let length = buffer.length.into();
-        let range = grant(section, key, access_request, buffer.addr, length).ok()?;
-        match range.sole()? {
-            Piece::Arena { offset, .. } => Some(arena.pointer(offset).cast_const()),
-            _ => None,
-        }
+        let (key, address, length) = (buffer.lkey, buffer.addr, buffer.length.into());
+        let record = self.memory.keys().record(key);
+        let offset = match known.find(section, record, key, address, length) {
+            Some(offset) => offset,
+            None => grant_source(section, record, buffer, known)?,
+        };
+        Some(arena.pointer(offset).cast_const())
     }
 
     /// Sends a plain message as work request `index`. Returns None, without effect, if it must take
@@ -116,7 +118,9 @@ impl Qp {
         });
         let section = (!request.is_inline()).then(|| via.section(0));
         let granted = match &section {
-            Some(section) => Some(self.plain_source(section, request.sges.first()?)?),
+            Some(section) => {
+                Some(self.plain_source(section, request.sges.first()?, &mut send.known.source)?)
+            }
             None => None,
         };
         let pushed = via.push(self, header, length as usize, acknowledge, |target| {
@@ -140,6 +144,26 @@ impl Qp {
         counters.count_stored(length.into());
         send.owes_wake = true;
         Some(Outcome::Sent)
+    }
+
+    /// Executes a plain RDMA write of one buffer to known memory, while no earlier request is in
+    /// flight. Returns its bytes, or None if it must take another path, which then writes all bytes
+    /// anew.
+    #[inline(always)]
+    pub(in crate::qp) fn write_known(
+        &self,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Option<u32> {
+        let [buffer] = request.sges else {
+            return None;
+        };
+        let length = self.plain_access_length(send, request)?;
+        self.store_known(send, request, buffer)?;
+        let counters = self.process.counters.shard();
+        counters.write_operations.add(1);
+        counters.count_mapped(length.into());
+        Some(length)
     }
 
     /// Executes work request `index`, a plain RDMA write of one buffer into one piece of the peer's
@@ -169,6 +193,9 @@ impl Qp {
             psn,
         };
         let stored = self.store_plain(send, &job, buffer);
+        if stored.is_some() {
+            self.note_target(send, &job);
+        }
         send.channel = Some(channel);
         stored?;
         self.process.counters.shard().write_operations.add(1);
@@ -186,10 +213,29 @@ impl Qp {
         let source = match job.request.is_inline() {
             // The application keeps inline data valid while it posts.
             true => buffer.addr as *const u8,
-            false => self.plain_source(&section, buffer)?,
+            false => self.plain_source(&section, buffer, &mut send.known.source)?,
         };
         // SAFETY: both ranges were granted, and the section is open.
         unsafe { copy::ordered_copy(source, target, buffer.length as usize) };
         self.has_held(&right).then_some(())
     }
+}
+
+/// Returns the offset in the arena of a buffer that lies there in one piece, if it may be read, and
+/// notes the range.
+#[cold]
+#[inline(never)]
+fn grant_source(
+    section: &Section<'_>,
+    record: &KeyRecord,
+    buffer: &ibv_sge,
+    known: &mut KnownRange,
+) -> Option<u64> {
+    let (key, address, length) = (buffer.lkey, buffer.addr, buffer.length.into());
+    let granted = grant(section, record, known.request(key), address, length).ok()?;
+    let Piece::Arena { offset, .. } = granted.sole()? else {
+        return None;
+    };
+    known.note(section, record, key, address, length);
+    Some(offset)
 }

@@ -4,10 +4,10 @@
 //! records (`plain`), except that the gates of both queue pairs replace those of their
 //! states. Any other becomes the record that it stands for, on the general path.
 
-use super::plain::{PlainMessage, deliver};
+use super::plain::{PlainMessage, complete, place};
 use super::{Progress, serve};
 use crate::cq::Taking;
-use crate::process::lane_ends::LaneState;
+use crate::process::lane_ends::{LaneState, OpenGate, OpenGates};
 use crate::process::{Inbound, Process, QpCache, Serving};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, LaneMessage, Route};
@@ -44,93 +44,79 @@ impl LaneState<Qp> {
     }
 }
 
-/// Returns the gates of the receiving and of the sending queue pair.
-#[inline]
-fn gates_of(own: &QpRecord, peer: &QpRecord) -> (u32, u32) {
-    // SYNC POINT gate.
-    (
-        own.gate.load(Ordering::SeqCst),
-        peer.gate.load(Ordering::SeqCst),
-    )
+/// Returns whether the gates are those that were noted. If not, forgets them.
+#[inline(always)]
+fn are_open(noted: &mut Option<OpenGates>) -> bool {
+    let Some(gates) = noted else {
+        return false;
+    };
+    let is_open = gates.receiver.is_unchanged() && gates.sender.is_unchanged();
+    // Gates that were open once count as open for ever, by a planted fault.
+    if is_open || planted::is(Bug::LaneGate) {
+        return true;
+    }
+    *noted = None;
+    false
 }
 
-/// Notes the gates with which both queue pairs exchange plain messages in the states and
-/// incarnations that they are in, if they do.
-#[cold]
-#[inline(never)]
-fn open_gates(inbound: &Inbound, state: &mut LaneState<Qp>, own: &QpRecord, peer: &QpRecord) {
-    // SYNC POINT gate: loaded before the words that are checked.
-    let gates = gates_of(own, peer);
-    let requester = peer.state.load(Ordering::SeqCst);
-    let is_live = requester & QpRecord::PRESENT != 0
-        && requester & 0xff != IBV_QPS_ERR
-        && peer.incarnation.load(Ordering::Relaxed) == state.source.incarnation;
-    let receives = state.queue_pair.as_ref().is_some_and(|queue_pair| {
-        queue_pair.receives_plainly
-            && queue_pair.state() != IBV_QPS_RTR
-            && queue_pair.is_connected_to(&state.route(0))
-    });
-    state.gates = (is_live && receives && !inbound.peer.is_dead()).then_some(gates);
-}
-
-/// The records of both queue pairs of a lane.
-pub struct Ends<'a> {
-    receiver: &'a QpRecord,
-    sender: &'a QpRecord,
-}
-
-impl<'a> Ends<'a> {
-    /// Returns the records.
+impl LaneState<Qp> {
+    /// Returns whether both queue pairs have exchanged plain messages, or do so from now on. A
+    /// message is served only if [`LaneState::is_open`] as well.
     #[inline]
-    pub fn of(process: &'a Process, inbound: &'a Inbound, state: &LaneState<Qp>) -> Ends<'a> {
-        let contexts = process.memory.contexts();
-        Ends {
-            receiver: contexts.queue_pair(state.destination.number),
-            sender: inbound.peer.contexts.queue_pair(state.source.number),
-        }
+    pub fn was_open(&mut self, process: &Process, inbound: &Inbound) -> bool {
+        self.gates.is_some() || self.has_opened(process, inbound)
     }
 
-    /// Returns whether both queue pairs exchange plain messages in the states and incarnations that
-    /// they are in.
+    /// Returns whether the gates are those that were noted, with which both queue pairs exchange
+    /// plain messages in the states and incarnations that they are in.
     #[inline]
-    pub fn are_open(&self, inbound: &Inbound, state: &mut LaneState<Qp>) -> bool {
-        if self.have_gates(state) {
-            return true;
-        }
-        open_gates(inbound, state, self.receiver, self.sender);
-        state.gates.is_some()
+    pub fn is_open(&mut self) -> bool {
+        are_open(&mut self.gates)
     }
 
-    /// Returns whether the gates are those that were noted.
-    #[inline]
-    fn have_gates(&self, state: &LaneState<Qp>) -> bool {
-        // Gates that were open once count as open for ever, by a planted fault.
-        state.gates == Some(gates_of(self.receiver, self.sender))
-            || state.gates.is_some() && planted::is(Bug::LaneGate)
+    /// Notes the gates, if both queue pairs exchange plain messages now. Returns whether they do.
+    #[cold]
+    #[inline(never)]
+    fn has_opened(&mut self, process: &Process, inbound: &Inbound) -> bool {
+        // SYNC POINT gate: loaded before the words that are checked.
+        let receiver = OpenGate::of(process.memory.contexts(), self.destination.number);
+        let sender = OpenGate::of(&inbound.peer.contexts, self.source.number);
+        let record = sender.record();
+        let requester = record.state.load(Ordering::SeqCst);
+        let is_live = requester & QpRecord::PRESENT != 0
+            && requester & 0xff != IBV_QPS_ERR
+            && record.incarnation.load(Ordering::Relaxed) == self.source.incarnation;
+        let receives = self.queue_pair.as_ref().is_some_and(|queue_pair| {
+            queue_pair.receives_plainly
+                && queue_pair.state() != IBV_QPS_RTR
+                && queue_pair.is_connected_to(&self.route(0))
+        });
+        let is_open = is_live && receives && !inbound.peer.is_dead();
+        self.gates = is_open.then_some(OpenGates { receiver, sender });
+        is_open
     }
 
-    /// Serves the message at the front of a lane whose gates are open, if it is plain. Returns
-    /// whether it was.
+    /// Serves the message at the front of the lane, if that is open and the message is plain.
+    /// Returns whether it did.
     #[inline(always)]
     pub fn is_plain_served(
-        &self,
+        &mut self,
         process: &Process,
         inbound: &Arc<Inbound>,
-        state: &mut LaneState<Qp>,
-        store: &Lane<'_>,
+        store: Lane<'_>,
         found: &lane::Message,
         taking: Option<&mut Taking<'_, Process>>,
     ) -> bool {
-        let (Some(queue_pair), Some(message)) = (
-            state.queue_pair.as_deref(),
-            LaneMessage::parse(&found.header),
-        ) else {
+        let Some(message) = LaneMessage::parse(&found.header) else {
+            return false;
+        };
+        let Some(queue_pair) = self.queue_pair.as_deref() else {
             return false;
         };
         // SAFETY: a slot holds the immediate data and as many bytes more as `parse` has checked.
         let (immediate, payload) = unsafe { message.parse_immediate(found.payload) };
         let plain = PlainMessage {
-            source: state.source.number,
+            source: self.source.number,
             payload,
             total: message.length,
             solicited: message.solicited,
@@ -139,34 +125,26 @@ impl<'a> Ends<'a> {
         // Held until the completion is pushed, as on the fast path for records.
         let mut receive = queue_pair.lock_receive();
         // Checked under the lock that a reset holds while it empties the queue.
-        let is_plain = receive.message_state.is_plain(state.source.incarnation);
-        if !self.have_gates(state)
+        let is_plain = receive.message_state.is_plain(self.source.incarnation);
+        if !are_open(&mut self.gates)
             || !(is_plain || planted::is(Bug::LaneGate))
             || process.lanes.chance(8)
         {
             return false;
         }
-        let next = state.position.wrapping_add(1);
+        let next = self.position.wrapping_add(1);
         if planted::is(Bug::LaneHead) {
-            lane::release(store, next);
+            lane::release(&store, next);
             std::thread::yield_now();
         }
-        let acknowledge = || {
-            lane::release(store, next);
-            state.note_received(queue_pair, next);
+        let Some(wr_id) = place(inbound, queue_pair, &mut receive, &plain) else {
+            return false;
         };
-        let is_served = deliver(
-            inbound,
-            queue_pair,
-            &mut receive,
-            &plain,
-            acknowledge,
-            taking,
-        );
-        if is_served {
-            state.position = next;
-        }
-        is_served
+        lane::release(&store, next);
+        self.note_received(queue_pair, next);
+        complete(queue_pair, wr_id, &plain, taking);
+        self.position = next;
+        true
     }
 }
 

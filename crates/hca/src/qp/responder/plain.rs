@@ -11,11 +11,12 @@ use crate::cq::{Completion, Taking};
 use crate::process::{Inbound, Process, QpCache};
 use crate::qp::ring_message::{Plain, Route};
 use crate::qp::{Qp, ReceiveQueue};
-use crate::receive::Receive;
+use crate::receive::{Receive, ReceiveRing};
+use crate::srq::Srq;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_memory::known_range::KnownRange;
-use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
+use verbena_hca_memory::resolve::{Piece, grant};
 use verbena_hca_os::copy;
 use verbena_hca_shm::context_table::KeyRecord;
 use verbena_hca_shm::ring::Record;
@@ -71,12 +72,17 @@ impl Call<'_> {
             solicited: message.solicited,
             immediate: None,
         };
-        let inbound = self.inbound;
-        deliver(inbound, queue_pair, &mut guard, &plain, acknowledge, None)
+        let Some(wr_id) = place(self.inbound, queue_pair, &mut guard, &plain) else {
+            return false;
+        };
+        acknowledge();
+        complete(queue_pair, wr_id, &plain, None);
+        true
     }
 }
 
 /// A plain message that has arrived.
+#[derive(Clone, Copy)]
 pub(super) struct PlainMessage {
     /// Number of the queue pair that sent it.
     pub source: u32,
@@ -90,42 +96,65 @@ pub(super) struct PlainMessage {
     pub immediate: Option<u32>,
 }
 
-/// Delivers a plain message to the front of the receive queue, whose lock is held. Calls
-/// `acknowledge` when the bytes are in place and before the receive completes. Returns false,
-/// without effect, if the receive is not plain.
+/// Stores a plain message in the buffer at the front of the receive queue, whose lock is held,
+/// removes the receive and counts it. Returns its `wr_id`, or None, without effect, if the receive
+/// is not plain.
 #[inline(always)]
-pub(super) fn deliver(
+pub(super) fn place(
     inbound: &Inbound,
     queue_pair: &Qp,
     receive: &mut ReceiveQueue,
     message: &PlainMessage,
-    acknowledge: impl FnOnce(),
-    taking: Option<&mut Taking<'_, Process>>,
-) -> bool {
-    let Some(cq) = queue_pair.recv_cq.as_deref() else {
-        return false;
-    };
+) -> Option<u64> {
     let known_range = &mut receive.known_range;
-    let mut shared = queue_pair.srq.as_ref().map(|srq| (srq, srq.lock()));
-    let (ring, pd) = match &mut shared {
-        Some((srq, state)) => (&mut state.ring, srq.pd()),
-        None => (&mut receive.ring, queue_pair.pd_number()),
-    };
-    let Some(next) = ring.front() else {
-        return false;
-    };
-    if !store(inbound, queue_pair, pd, next, known_range, message) {
-        return false;
+    match &queue_pair.srq {
+        None => place_in(&mut receive.ring, inbound, queue_pair, known_range, message),
+        Some(srq) => place_shared(srq, inbound, queue_pair, known_range, *message),
     }
+}
+
+#[inline(never)]
+fn place_shared(
+    srq: &Srq,
+    inbound: &Inbound,
+    queue_pair: &Qp,
+    known_range: &mut KnownRange,
+    message: PlainMessage,
+) -> Option<u64> {
+    let mut state = srq.lock();
+    let wr_id = place_in(&mut state.ring, inbound, queue_pair, known_range, &message)?;
+    srq.compare_with_limit(state);
+    Some(wr_id)
+}
+
+#[inline(always)]
+fn place_in(
+    ring: &mut ReceiveRing,
+    inbound: &Inbound,
+    queue_pair: &Qp,
+    known_range: &mut KnownRange,
+    message: &PlainMessage,
+) -> Option<u64> {
+    let next = ring.front()?;
     let wr_id = next.wr_id;
-    ring.remove_front();
-    if let Some((srq, state)) = shared {
-        srq.compare_with_limit(state);
+    if !store(inbound, queue_pair, next, known_range, message) {
+        return None;
     }
+    ring.remove_front();
     let counters = queue_pair.process.counters.shard();
     counters.receive_operations.add(1);
     counters.receive_bytes.add(message.total.into());
-    acknowledge();
+    Some(wr_id)
+}
+
+/// Completes the receive `wr_id` of a plain message, which is acknowledged.
+#[inline(always)]
+pub(super) fn complete(
+    queue_pair: &Qp,
+    wr_id: u64,
+    message: &PlainMessage,
+    taking: Option<&mut Taking<'_, Process>>,
+) {
     let mut wc = ibv_wc {
         wr_id,
         status: IBV_WC_SUCCESS,
@@ -140,8 +169,9 @@ pub(super) fn deliver(
         wc.wc_flags |= IBV_WC_WITH_IMM;
         wc.imm = ibv_wc_imm { imm_data };
     }
-    cq.push_or_take(Completion::received(wc), message.solicited, taking);
-    true
+    if let Some(cq) = &queue_pair.recv_cq {
+        cq.push_or_take(Completion::received(wc), message.solicited, taking);
+    }
 }
 
 /// Stores the bytes at the beginning of the receive's buffer, with the checks of any receive
@@ -150,12 +180,11 @@ pub(super) fn deliver(
 fn store(
     inbound: &Inbound,
     queue_pair: &Qp,
-    pd: u32,
     receive: &Receive,
     known_range: &mut KnownRange,
     message: &PlainMessage,
 ) -> bool {
-    let [buffer] = receive.sges.as_slice() else {
+    let Some(buffer) = receive.sges.sole() else {
         return false;
     };
     let total = message.total;
@@ -168,13 +197,12 @@ fn store(
     let Some(arena) = queue_pair.memory.arena() else {
         return false;
     };
-    let access_request = AccessRequest::to_buffer(buffer.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
     let section = inbound.section(0);
     let record = queue_pair.memory.keys().record(buffer.lkey);
     let (address, length) = (buffer.addr, buffer.length.into());
     let found = known_range
-        .find(&section, record, access_request, address, length)
-        .or_else(|| grant_beginning(&section, record, access_request, buffer, total, known_range));
+        .find(&section, record, buffer.lkey, address, length)
+        .or_else(|| grant_beginning(&section, record, buffer, total, known_range));
     let Some(offset) = found else {
         return false;
     };
@@ -191,16 +219,16 @@ fn store(
 fn grant_beginning(
     section: &Section<'_>,
     record: &KeyRecord,
-    access_request: AccessRequest,
     buffer: &ibv_sge,
     total: u32,
     known_range: &mut KnownRange,
 ) -> Option<u64> {
     let (address, length) = (buffer.addr, buffer.length.into());
-    let granted = grant(section, record, access_request, address, length).ok()?;
+    let request = known_range.request(buffer.lkey);
+    let granted = grant(section, record, request, address, length).ok()?;
     let Piece::Arena { offset, .. } = granted.part(0, total.into()).sole()? else {
         return None;
     };
-    known_range.note(section, record, access_request, address, length);
+    known_range.note(section, record, buffer.lkey, address, length);
     Some(offset)
 }

@@ -15,7 +15,7 @@ use crate::capture;
 use crate::cq::Taking;
 use crate::lanes;
 use crate::observed;
-use crate::process::lane_ends::FreeLane;
+use crate::process::lane_ends::{FreeLane, OpenGate};
 use crate::process::outbound_lane::LaneOut;
 use crate::process::{Outbound, Process};
 use crate::qp::Qp;
@@ -90,11 +90,14 @@ impl SendQueue {
         self.send_lane = Some(lane);
     }
 
-    /// Returns the next message's slot, if the lane has one free.
+    /// Returns whether the lane takes a message now.
     #[inline]
-    fn has_free_slot(&self) -> bool {
-        let has_free = |lane: &SendLane<Qp>| lane.tail.wrapping_sub(lane.acknowledged) < SLOTS;
-        self.send_lane.as_deref().is_some_and(has_free)
+    fn has_lane(&self) -> bool {
+        self.send_lane.as_deref().is_some_and(SendLane::is_free)
+    }
+
+    fn has_live_lane(&self) -> bool {
+        self.send_lane.as_deref().is_some_and(|lane| lane.is_live)
     }
 }
 
@@ -127,23 +130,13 @@ impl Qp {
         send: &mut SendQueue,
         request: &SendRequest<'_>,
     ) -> Option<Result<()>> {
-        if send.messages_to_lane == 0 {
-            self.open_lane(send);
-        }
-        let is_live = send.send_lane.as_ref()?.is_live;
         let has_immediate = request.opcode == IBV_WR_SEND_WITH_IMM;
         let length = self.lane_length(request, has_immediate)?;
-        if self.process.lanes.chance(8) || !(is_live || self.enter_lane(send)) {
+        if !send.has_room() {
+            return send.has_live_lane().then(|| Err(full(send.capacity)));
+        }
+        if self.process.lanes.chance(8) || !(send.has_lane() || self.make_lane_free(send)) {
             return None;
-        }
-        if send.posted - send.retired.position() >= send.capacity {
-            return Some(Err(full(send.capacity)));
-        }
-        if !send.has_free_slot() {
-            self.take_lane_acknowledgements(send);
-            if !send.has_free_slot() {
-                return None;
-            }
         }
         if observed::is_any()
             && !is_counted(send, length, has_immediate)
@@ -152,17 +145,16 @@ impl Qp {
             return None;
         }
         let lane = send.send_lane.as_deref_mut()?;
-        let peer = &lane.out.via.peer;
-        // SYNC POINT gate: the responder was found ready when the lane became live.
-        let record = peer.contexts.queue_pair(send.destination);
-        let is_open = record.gate.load(Ordering::SeqCst) == lane.gate || planted::is(Bug::LaneGate);
-        if !is_open || peer.is_ending() || peer.is_dead() {
+        // SYNC POINT gate: the responder was found ready when the lane became live. A responder
+        // whose process has ended since does not answer; then the message is lost with the lane.
+        if !(lane.gate.is_unchanged() || planted::is(Bug::LaneGate)) {
             return None;
         }
         let section = (!request.is_inline()).then(|| lane.out.via.section(0));
-        let granted = match &section {
-            Some(section) => Some(self.plain_source(section, request.sges.first()?)?),
-            None => None,
+        let first = request.sges.first()?;
+        let source = match &section {
+            Some(section) => self.plain_source(section, first, &mut send.known.source)?,
+            None => first.addr as *const u8,
         };
         let header = LaneMessage {
             length,
@@ -185,9 +177,9 @@ impl Qp {
             // valid while it posts.
             unsafe {
                 let target = header.emit_immediate(target);
-                match granted {
-                    Some(source) => copy::copy(source, target, length as usize),
-                    None => gather_inline(request.sges, 0, target, length as usize),
+                match request.sges.len() {
+                    1 => copy::copy(source, target, length as usize),
+                    _ => gather_inline(request.sges, 0, target, length as usize),
                 }
             }
             Ok::<(), Infallible>(())
@@ -210,10 +202,28 @@ impl Qp {
         send.posted += 1;
         send.next_psn = (send.next_psn + 1) & 0xff_ffff;
         send.owes_wake = !planted::is(Bug::LaneWake);
-        let counters = self.process.counters.shard();
-        counters.send_operations.add(1);
-        counters.count_by_lane(length.into());
+        self.process.counters.shard().count_by_lane(length.into());
         Some(Ok(()))
+    }
+
+    /// Opens or enters the lane, or takes acknowledgements if it is full. Returns whether it takes
+    /// a message now.
+    #[cold]
+    #[inline(never)]
+    fn make_lane_free(self: &Arc<Qp>, send: &mut SendQueue) -> bool {
+        if send.messages_to_lane == 0 {
+            self.open_lane(send);
+        }
+        if send.send_lane.is_none() {
+            return false;
+        }
+        if !(send.has_live_lane() || self.enter_lane(send)) {
+            return false;
+        }
+        if !send.has_lane() {
+            self.take_lane_acknowledgements(send);
+        }
+        send.has_lane()
     }
 
     /// As [`Qp::may_be_fast`], for a request that lies in registers.
@@ -263,11 +273,11 @@ impl Qp {
             return false;
         }
         // SYNC POINT gate: loaded before the words that are checked.
-        let record = channel.peer.contexts.queue_pair(send.destination);
-        let gate = record.gate.load(Ordering::SeqCst);
+        let gate = OpenGate::of(&channel.peer.contexts, send.destination);
+        let incarnation = gate.record().incarnation.load(Ordering::Relaxed);
         if self.state() != IBV_QPS_RTS
             || !self.is_ready_for_lane(send, channel)
-            || Some(record.incarnation.load(Ordering::Relaxed)) != send.responder
+            || Some(incarnation) != send.responder
         {
             return false;
         }
@@ -352,7 +362,7 @@ impl Qp {
                 incarnations,
                 generation: free.generation,
                 is_live: false,
-                gate: 0,
+                gate: OpenGate::of(&channel.peer.contexts, send.destination),
                 tail: position,
                 acknowledged: position,
                 first: position,
@@ -433,7 +443,7 @@ impl Qp {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn acknowledge_lane(
         self: &Arc<Qp>,
         send: &mut SendQueue,

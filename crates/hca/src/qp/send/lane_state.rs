@@ -1,5 +1,6 @@
 //! The state of a send queue's lane ([`super::lane`]).
 
+use crate::process::lane_ends::OpenGate;
 use crate::process::outbound_lane::LaneOut;
 use std::sync::Arc;
 use verbena_hca_shm::lane::SLOTS;
@@ -23,8 +24,8 @@ pub(super) struct SendLane<Q> {
     pub(super) generation: u16,
     /// Whether all requests in flight are messages in the lane.
     pub(super) is_live: bool,
-    /// The responder's gate while the lane is live.
-    pub(super) gate: u32,
+    /// The responder's gate when the lane became live.
+    pub(super) gate: OpenGate,
     pub(super) tail: u32,
     pub(super) acknowledged: u32,
     /// Position, index and PSN of the first message since the lane became live, and the count of
@@ -37,6 +38,12 @@ pub(super) struct SendLane<Q> {
 }
 
 impl<Q> SendLane<Q> {
+    /// Returns whether the lane is live and has a free slot.
+    #[inline]
+    pub(super) fn is_free(&self) -> bool {
+        self.is_live && self.tail.wrapping_sub(self.acknowledged) < SLOTS
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.tail == self.acknowledged

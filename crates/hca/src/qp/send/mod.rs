@@ -12,6 +12,7 @@ mod counting;
 mod datagrams;
 mod explain;
 mod full;
+pub(in crate::qp) mod known_memory;
 mod lane;
 mod lane_state;
 mod link;
@@ -34,6 +35,7 @@ use crate::lanes;
 use crate::process::Outbound;
 use crate::qp::terms::{answer_to, request_kind};
 use crate::roce::path::Path;
+use known_memory::KnownMemory;
 use packet_requester::{PacketRequester, retries_of};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,6 +74,8 @@ struct PreviousConnection {
 pub struct SendQueue {
     capacity: u64,
     posted: u64,
+    /// Position up to which there was space at the last look.
+    room_until: u64,
     /// Index of the first request of this connection.
     first_index: u64,
     pub(super) retired: Arc<Retired>,
@@ -136,17 +140,21 @@ pub struct SendQueue {
     pub(super) path: Option<Path>,
     /// Requester for datagrams to other hosts, once there was one.
     pub(super) datagrams: Option<Box<unreliable::Requester>>,
+    /// Memory of plain requests.
+    pub(super) known: KnownMemory,
 }
 
 impl SendQueue {
     pub(super) fn new(
         capacity: u32,
+        pd: u32,
         causes: Option<Box<causes::Sends>>,
         lanes: lanes::Mode,
     ) -> SendQueue {
         SendQueue {
             capacity: u64::from(capacity),
             posted: 0,
+            room_until: 0,
             first_index: 0,
             retired: Arc::default(),
             pending: Slots::default(),
@@ -184,6 +192,7 @@ impl SendQueue {
             packets: None,
             path: None,
             datagrams: None,
+            known: KnownMemory::new(pd),
         }
     }
 
@@ -212,6 +221,7 @@ impl SendQueue {
     }
 
     pub(super) fn forget_channel(&mut self) {
+        self.known.forget_target();
         if let Some(incarnation) = self.responder.take() {
             let next = self.pending.get(self.begun).map(|one| one.psn);
             self.previous_connection = Some(PreviousConnection {
@@ -309,6 +319,18 @@ impl SendQueue {
         self.sent > 0
     }
 
+    /// Returns whether there is space for one more request.
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        self.posted < self.room_until || self.finds_room()
+    }
+
+    #[inline]
+    fn finds_room(&mut self) -> bool {
+        self.room_until = self.retired.position() + self.capacity;
+        self.posted < self.room_until
+    }
+
     /// Returns whether no request is partly done, as the drained state requires.
     pub(super) fn is_drained(&self) -> bool {
         self.begun == 0 && self.pending.front().is_none_or(|one| !one.is_started)
@@ -317,8 +339,8 @@ impl SendQueue {
     /// Returns whether a request that is posted now may be executed at once: there is space for it,
     /// no backoff, and all earlier requests are in flight or done.
     #[inline]
-    fn may_go_on(&self) -> bool {
-        self.posted - self.retired.position() < self.capacity
+    fn may_go_on(&mut self) -> bool {
+        self.has_room()
             && self.begun == self.pending.len()
             && self.backoff == Backoff::None
             // If all are in flight, none has failed.

@@ -41,7 +41,11 @@ impl Poster<'_> {
     /// failures are completions.
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
-        match self.post_by_lane(request) {
+        let posted = match request.opcode {
+            IBV_WR_RDMA_WRITE => self.post_known_write(request),
+            _ => self.post_by_lane(request),
+        };
+        match posted {
             Some(posted) => posted,
             None => self.post_otherwise(request),
         }
@@ -52,6 +56,17 @@ impl Poster<'_> {
     #[inline(always)]
     pub fn post_by_lane(&mut self, request: &SendRequest<'_>) -> Option<Result<()>> {
         self.queue_pair.post_by_lane(&mut self.send, request)
+    }
+
+    /// Posts an RDMA write of a reliable queue pair to known memory. Returns None, without effect,
+    /// if the request must take another way ([`Poster::post_otherwise`]).
+    #[inline(always)]
+    pub fn post_known_write(&mut self, request: &SendRequest<'_>) -> Option<Result<()>> {
+        let send = &mut *self.send;
+        if send.is_off_path || send.is_unsettled {
+            return None;
+        }
+        self.queue_pair.post_known_write(send, request)
     }
 
     /// As [`Poster::post`], for a request that the lane has refused.
@@ -129,7 +144,7 @@ impl Qp {
         if sends == Sends::Refused {
             return Err(not_ready(state));
         }
-        if send.posted - send.retired.position() >= send.capacity {
+        if !send.has_room() {
             return Err(full(send.capacity));
         }
         let index = send.posted;
@@ -197,6 +212,28 @@ impl Qp {
             IBV_WR_RDMA_WRITE if send.pending.is_empty() => self.post_plain_write(send, request),
             _ => None,
         }
+    }
+
+    /// Posts a write to known memory, if it is plain and nothing is in flight.
+    #[inline(always)]
+    fn post_known_write(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Option<Result<()>> {
+        if self.state() != IBV_QPS_RTS
+            || !send.pending.is_empty()
+            || send.backoff != Backoff::None
+            || !send.has_room()
+        {
+            return None;
+        }
+        let index = send.posted;
+        let length = self.write_known(send, request)?.into();
+        send.posted += 1;
+        send.next_psn = (send.next_psn + send.packets(request.opcode, length)) & 0xff_ffff;
+        self.complete_posted(send, request, length, index);
+        Some(Ok(()))
     }
 
     #[inline]

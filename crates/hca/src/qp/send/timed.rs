@@ -101,7 +101,7 @@ impl Qp {
             return None;
         }
         let peer = channel.peer.identity;
-        if send.posted - send.retired.position() >= send.capacity {
+        if !send.has_room() {
             return Some(Err(full(send.capacity)));
         }
         let now = send.passages()?.clock.read();
