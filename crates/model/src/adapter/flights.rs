@@ -7,7 +7,7 @@
 //! its way is that of the task.
 
 use super::flight::Flight;
-use super::load::{Chunk, Held, Left};
+use super::load::{Chunk, Left};
 use super::operation::Transport;
 use super::request::Action;
 use crate::component::{Flow, Load, Network, Passage, Reading, Slot};
@@ -37,7 +37,7 @@ enum Stage {
     /// Its arrival at an adapter.
     Arrives,
     /// The end of the receiving pipeline.
-    Passes(Held),
+    Passes,
     /// The end of the write before its completion.
     Written,
     /// The instant at which a processor sees it.
@@ -201,7 +201,7 @@ impl Machine for Flights {
             (0, _) => prefetch::of(slot),
             (_, Some(record)) => {
                 if let Some(network) = &*self.network.borrow() {
-                    record.prefetch(network, depth);
+                    record.prefetch(network);
                 }
             }
             (_, None) => (),
@@ -221,45 +221,27 @@ struct Place<'a> {
 }
 
 impl Record {
-    /// Prefetches the state that its next event needs: its own pointers' targets (`depth` 1), then
-    /// those of their pointers (2).
-    fn prefetch(&self, network: &Network, depth: usize) {
+    /// Prefetches the state that its next event needs.
+    fn prefetch(&self, network: &Network) {
         let Some(flight) = &self.flight else { return };
-        let pair = match self.stage {
+        match self.stage {
             Stage::Travels | Stage::AtSwitch(..) => {
-                if let Left::Over(in_flight) = &flight.left
-                    && depth == 1
-                {
+                if let Left::Over(in_flight) = &flight.left {
                     network.prefetch(in_flight);
                 }
-                return;
             }
             Stage::Gathers | Stage::InOrder | Stage::Starts | Stage::Leaves | Stage::AtPort(_) => {
-                &flight.source
+                prefetch::of(&*flight.source);
             }
-            Stage::Arrives | Stage::Passes(_) | Stage::Written | Stage::Acknowledged => {
-                &flight.target
+            Stage::Arrives | Stage::Passes => {
+                prefetch::of(&*flight.target);
+                // Its order of delivery is kept where it comes from.
+                prefetch::of(&flight.source.delivered);
+                prefetch::of(&*flight.message);
             }
-            Stage::Seen => {
-                let message = &*flight.message;
-                if depth == 1 {
-                    return prefetch::of(message);
-                }
-                if let Some(placed) = &*message.placed.borrow() {
-                    prefetch::of(&**placed);
-                }
-                return;
-            }
-            Stage::Rest => return,
-        };
-        match depth {
-            1 => prefetch::of(&**pair),
-            _ => prefetch::of(&*pair.adapter),
-        }
-        // Its order of delivery is kept where it comes from.
-        if let (1, Stage::Arrives | Stage::Passes(_)) = (depth, self.stage) {
-            prefetch::of(&flight.source.delivered);
-            prefetch::of(&*flight.message);
+            Stage::Written | Stage::Acknowledged => prefetch::of(&*flight.target),
+            Stage::Seen => prefetch::of(&*flight.message),
+            Stage::Rest => (),
         }
     }
 
@@ -356,7 +338,7 @@ impl Record {
                 }
             }
             Stage::Arrives => self.arrive(at),
-            Stage::Passes(held) => self.place(at, held),
+            Stage::Passes => self.place(at),
             Stage::Written => self.report(at),
             Stage::Seen => self.is_seen(),
             Stage::Acknowledged => match self.action.is_some() {
@@ -419,10 +401,9 @@ impl Record {
             flight.has_left();
         }
         match &flight.left {
-            Left::Within(flow, outgoing) => {
-                let held = Held::Sending(*outgoing);
+            Left::Within(flow, _) => {
                 flight.flow = *flow;
-                self.has_arrived(at, held)
+                self.has_arrived(at)
             }
             Left::Over(in_flight) => {
                 let passage = at.network.begin_to_carry(in_flight);
@@ -480,18 +461,18 @@ impl Record {
             flight.target.take_mark(&flight.source);
         }
         flight.flow = arrival.flow;
-        self.has_arrived(at, Held::Slot(arrival.slot))
+        self.has_arrived(at)
     }
 
     /// Is processed at the adapter that it has come to.
-    fn has_arrived(&mut self, at: &Place<'_>, held: Held) -> Advance {
+    fn has_arrived(&mut self, at: &Place<'_>) -> Advance {
         if self.is_acknowledgement {
-            return self.take_acknowledgement(at, held);
+            return self.take_acknowledgement(at);
         }
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
-        let target = &flight.target;
+        let (target, held) = (&flight.target, flight.left.held());
         if let Some(missing) = target.adapter.touch_context(target) {
             return self.become_task(|mut flight| async move {
                 flight.target.adapter.fetch_context(missing).await;
@@ -505,16 +486,17 @@ impl Record {
             });
         }
         let instant = flight.flow.head + flight.pipeline();
-        match self.sleeps(at, Stage::Passes(held), instant) {
+        match self.sleeps(at, Stage::Passes, instant) {
             true => Advance::Waits,
-            false => self.place(at, held),
+            false => self.place(at),
         }
     }
 
-    fn place(&mut self, at: &Place<'_>, held: Held) -> Advance {
+    fn place(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
+        let held = flight.left.held();
         if flight.message.dropped.get() {
             flight.is_dropped(Some(held));
             return Advance::Ended;
@@ -571,12 +553,12 @@ impl Record {
     }
 
     /// Processes an acknowledgement at the requester.
-    fn take_acknowledgement(&mut self, at: &Place<'_>, held: Held) -> Advance {
+    fn take_acknowledgement(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
         let (target, message) = (&flight.target, &flight.message);
-        let adapter = &target.adapter;
+        let (adapter, held) = (&target.adapter, flight.left.held());
         if adapter.serial() {
             return self.become_task(|flight| async move {
                 flight.target.take_acknowledgement(held).await;

@@ -52,6 +52,14 @@ impl Left {
             Left::Over(in_flight) => in_flight.left(),
         }
     }
+
+    /// Returns the buffer space that it holds once it has arrived.
+    pub(super) fn held(&self) -> Held {
+        match self {
+            Left::Within(_, outgoing) => Held::Sending(*outgoing),
+            Left::Over(in_flight) => Held::Slot(in_flight.slot()),
+        }
+    }
 }
 
 /// Buffer space of an arrived load until it has been processed.

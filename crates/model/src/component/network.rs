@@ -74,6 +74,11 @@ impl PacketInFlight {
         self.end
     }
 
+    /// Returns the buffer space that it holds.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
     /// Returns the load.
     pub fn load(&self) -> Load {
         self.sent.load

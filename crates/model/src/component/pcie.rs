@@ -14,6 +14,7 @@ use super::pcie_reads::{ReadRecords, Reads, TOGETHER};
 use super::transfer::{Reading, Window, Written};
 use crate::kernel::{Mailbox, Server, Sim, Space, Time};
 use crate::profile::{Numa, Pcie};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub struct PcieModel {
     pub(super) up: Server,
     pub(super) down: Server,
     pub(super) slots: Space,
+    /// Read requests on their way to the chipset that are not in the queue for its slots.
+    pub(super) on_bus: Cell<u32>,
     /// The slots as one server, for whole messages.
     stream: Server,
     /// Bytes of processor writes in flight.
@@ -56,6 +59,7 @@ impl PcieModel {
             up: Server::new(),
             down: Server::new(),
             slots: Space::new(profile.read_slots()),
+            on_bus: Cell::new(0),
             stream: Server::new(),
             posted: Space::new(profile.posted.0),
             sockets: numa.map(Interconnect::new).map(Box::new),

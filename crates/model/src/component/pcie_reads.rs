@@ -65,22 +65,11 @@ pub(super) struct Reads<const N: usize> {
 }
 
 impl<const N: usize> Reads<N> {
-    /// Prefetches the state that its next event needs: its own pointers' targets (`depth` 1), then
-    /// those of their pointers (2).
-    fn prefetch(&self, depth: usize) {
-        let part = self.part.as_ref();
-        if depth == 1 {
-            prefetch::of(&*self.bus);
-            prefetch::of(&*self.total);
-            part.inspect(|part| part.prefetch());
-            return;
-        }
-        self.total.prefetch();
-        self.bus.slots.prefetch();
-        prefetch::of(&*self.bus.memory);
-        if let Some(task) = part.and_then(Part::waiting) {
-            self.bus.sim.prefetch(task);
-        }
+    /// Prefetches the state that its next event needs.
+    fn prefetch(&self) {
+        prefetch::of(&*self.bus);
+        prefetch::of(&*self.total);
+        self.part.iter().for_each(Part::prefetch);
     }
 
     /// Creates a record without requests. `total` limits the adapter's reads.
@@ -137,6 +126,15 @@ impl<const N: usize> Reads<N> {
             if may_advance {
                 let stage = request.step;
                 request.advance((bus, total), now, number == last);
+                // An event at which the data return would do nothing but wake the task that waits.
+                if request.step == Step::Returns
+                    && request.permit.is_none()
+                    && ended == last
+                    && let Some(part) = &self.part
+                    && part.end_last_at(request.due)
+                {
+                    return true;
+                }
                 if request.due != UNKNOWN && request.due != scheduled {
                     scheduled = request.due;
                     bus.sim.wake_at(scheduled);
@@ -173,10 +171,13 @@ impl Request {
                     true => self.ask(bus, now),
                     false => return,
                 },
-                Step::OnBus => match bus.slots.enter(&bus.sim, 1) {
-                    None => self.read(bus, now),
-                    Some(ticket) => return self.waits(Step::AtChipset, ticket),
-                },
+                Step::OnBus => {
+                    bus.on_bus.set(bus.on_bus.get() - 1);
+                    match bus.slots.enter(&bus.sim, 1) {
+                        None => self.read(bus, now),
+                        Some(ticket) => return self.waits(Step::AtChipset, ticket),
+                    }
+                }
                 Step::AtChipset => match bus.slots.come(&bus.sim, self.ticket, 1) {
                     true => self.read(bus, now),
                     false => return,
@@ -223,7 +224,19 @@ impl Request {
         bus.down.reserve(now, bus.answers);
         // A request goes between the packets of a write in progress: it costs link time but does
         // not wait for the whole write.
-        self.until(Step::OnBus, now + bus.asks + bus.profile.propagation);
+        let way = bus.asks + bus.profile.propagation;
+        // If more wait than there are slots, some still wait when it comes, as each slot that they
+        // take is held for longer than its way. Its arrival then changes nothing but the queue.
+        let sees_queue = bus.on_bus.get() == 0 && bus.latency > way;
+        let slots = &bus.slots;
+        let early = sees_queue.then(|| slots.enter_before_coming(&bus.sim, slots.size()));
+        match early.flatten() {
+            Some(ticket) => self.waits(Step::AtChipset, ticket),
+            None => {
+                bus.on_bus.set(bus.on_bus.get() + 1);
+                self.until(Step::OnBus, now + way);
+            }
+        }
     }
 
     /// Reads memory, in its slot.
@@ -306,12 +319,65 @@ impl Machine for ReadRecords {
         let slot = records.slot(record);
         match (depth, slot.record()) {
             (0, _) => prefetch::of(slot),
-            (_, Some(reads)) => reads.prefetch(depth),
+            (_, Some(reads)) => reads.prefetch(),
             (_, None) => (),
         }
     }
 
     fn clear(&self) {
         self.records.take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Load;
+    use super::super::memory::MemoryModel;
+    use super::super::transfer::Window;
+    use super::*;
+    use crate::profile::{Bus, Library, Overrides};
+
+    /// Reads so many packets at once; returns when their data arrive. Reads are records or tasks.
+    fn burst(packets: usize, by_records: bool) -> Vec<Time> {
+        const BYTES: u64 = 2048;
+        let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+        let system = library.system("connectx-ddr").expect("a shipped system");
+        let Bus::Pcie(profile) = &system.host.bus else {
+            panic!("the system has PCI Express");
+        };
+        let sim = Sim::new();
+        let memory = Rc::new(MemoryModel::new(&system.host.memory));
+        let records = by_records.then(|| ReadRecords::new(&sim));
+        let bus = Rc::new(PcieModel::new(&sim, (profile, None), memory, records));
+        let total = Rc::new(Space::new(16));
+        let arrivals = Rc::new(RefCell::new(Vec::new()));
+        for _ in 0..packets {
+            let (own, bus, total) = (sim.clone(), bus.clone(), total.clone());
+            let arrivals = arrivals.clone();
+            sim.start(async move {
+                let window = Window::new(&own, 16, (BYTES, 1));
+                let reading = bus.begin(Load::single(BYTES), &window, &total);
+                let flow = reading.expect("fits into the window").done().await;
+                assert_eq!(flow, Flow::at(own.now()));
+                arrivals.borrow_mut().push(own.now());
+            });
+        }
+        sim.run();
+        sim.clear();
+        let left = [&bus.slots, &*total].map(|space| (space.taken(), space.waiting()));
+        assert_eq!((left, bus.on_bus.get()), ([(0, 0); 2], 0));
+        arrivals.take()
+    }
+
+    #[test]
+    fn queued_reads_wait_for_free_slots() {
+        // 2 slots of at least 712 ns each, and 4 requests a packet.
+        for packets in [8, 20] {
+            let arrivals = burst(packets, true);
+            assert_eq!(arrivals, burst(packets, false));
+            let rounds = 2 * packets as u64 - 1;
+            let last = arrivals.last().copied();
+            assert!(last > Some(Time(712_000 * rounds)), "{last:?}");
+        }
     }
 }

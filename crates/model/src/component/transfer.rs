@@ -81,19 +81,28 @@ impl Part {
         prefetch::of(&*self.0);
     }
 
-    /// Returns the task that waits for its reading.
-    pub(super) fn waiting(&self) -> Option<TaskId> {
-        self.0.latch.waiting()
-    }
-
     /// Ends the request: its data have arrived.
     pub(super) fn end(self, data: Flow) {
+        self.has_data(data);
+        self.0.latch.end();
+    }
+
+    /// Ends the request, whose data arrive at `instant`, if it is the last of its reading and a
+    /// task waits for that. Returns whether it did.
+    pub(super) fn end_last_at(&self, instant: Time) -> bool {
+        let ends = self.0.latch.end_last_at(instant);
+        if ends {
+            self.has_data(Flow::at(instant));
+        }
+        ends
+    }
+
+    fn has_data(&self, data: Flow) {
         let flow = self.0.flow.get();
         self.0.flow.set(Flow {
             head: flow.head.max(data.head),
             tail: flow.tail.max(data.tail),
         });
-        self.0.latch.end();
     }
 }
 

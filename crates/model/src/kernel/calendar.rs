@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 pub(super) type PartitionNumber = u32;
 
 /// Number of prefetch announcements per task before its turn.
-const STAGES: usize = 3;
+const STAGES: usize = 2;
 
 /// Distance of each announcement, in events before the task's own.
-const AHEAD: [usize; STAGES] = [48, 28, 12];
+const AHEAD: [usize; STAGES] = [40, 16];
 
 /// Upcoming windows that are found without a search.
 const NEAR: u64 = 64;

@@ -341,11 +341,6 @@ impl Sim {
         true
     }
 
-    /// Prefetches the state of a task.
-    pub(crate) fn prefetch(&self, task: TaskId) {
-        self.0.prefetch(0, task);
-    }
-
     pub(super) fn trace(&self) -> &Trace {
         &self.0.trace
     }

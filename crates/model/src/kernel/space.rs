@@ -7,7 +7,6 @@
 //! partition becomes free at least a lookahead later.
 
 use super::executor::Sim;
-use super::prefetch;
 use super::records::TaskId;
 use super::time::Time;
 use std::cell::{Cell, RefCell};
@@ -42,13 +41,16 @@ pub struct Space {
     free: Cell<u64>,
     /// The first amount that becomes free; [`NEVER`] if none does.
     first: Cell<(Time, u64)>,
-    /// Whether a task waits.
-    is_crowded: Cell<bool>,
+    /// Ticket of the first waiting task, or [`NOBODY`].
+    turn: Cell<u64>,
     crowd: RefCell<Option<Box<Crowd>>>,
 }
 
 /// No amount becomes free.
 const NEVER: (Time, u64) = (Time(u64::MAX), 0);
+
+/// No task waits.
+const NOBODY: u64 = u64::MAX;
 
 impl Space {
     /// Creates a space that is entirely free.
@@ -57,9 +59,14 @@ impl Space {
             size,
             free: Cell::new(size),
             first: Cell::new(NEVER),
-            is_crowded: Cell::new(false),
+            turn: Cell::new(NOBODY),
             crowd: RefCell::new(None),
         }
+    }
+
+    /// Returns whether a task waits.
+    fn is_crowded(&self) -> bool {
+        self.turn.get() != NOBODY
     }
 
     /// Caps an amount at the size of the space.
@@ -109,7 +116,7 @@ impl Space {
     #[inline]
     pub fn enter(&self, sim: &Sim, amount: u64) -> Option<u64> {
         let amount = self.of(amount);
-        if !self.is_crowded.get() {
+        if !self.is_crowded() {
             let now = sim.now();
             if self.first.get().0 <= now {
                 self.take_back(now);
@@ -127,33 +134,42 @@ impl Space {
         let mut crowd = self.crowd.borrow_mut();
         let crowd = crowd.get_or_insert_default();
         crowd.forget_past_look(sim.now());
-        let ticket = crowd.next_ticket;
-        crowd.next_ticket += 1;
         crowd.place = sim.place();
-        crowd.queue.push_back(Waiting {
-            ticket,
-            task: sim.current(),
-            wants: u32::try_from(amount).unwrap_or(u32::MAX),
-        });
-        if !self.is_crowded.replace(true) {
+        let ticket = crowd.append(sim.current(), u32::try_from(amount).unwrap_or(u32::MAX));
+        if !self.is_crowded() {
+            self.turn.set(ticket);
             crowd.look_again(sim, self.first.get().0);
         }
         ticket
     }
 
+    /// Appends the current task to the queue before it comes, if more tasks than `others` wait
+    /// there. Returns its ticket. Its turn must not be before it comes.
+    pub(crate) fn enter_before_coming(&self, sim: &Sim, others: u64) -> Option<u64> {
+        if !self.is_crowded() {
+            return None;
+        }
+        let mut crowd = self.crowd.borrow_mut();
+        let crowd = crowd.as_mut()?;
+        (crowd.queue.len() as u64 > others).then(|| crowd.append(sim.current(), 1))
+    }
+
     /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
     /// task then has to try its next ticket, unless nothing is left (`has_some`).
+    #[inline]
     pub fn come(&self, sim: &Sim, ticket: u64, amount: u64) -> bool {
+        self.turn.get() == ticket && self.come_first(sim, amount)
+    }
+
+    /// Takes `amount` for the first waiting task, the current one, if enough is free.
+    #[inline(never)]
+    fn come_first(&self, sim: &Sim, amount: u64) -> bool {
         let now = sim.now();
         let mut state = self.crowd.borrow_mut();
         let Some(crowd) = &mut *state else {
             return false;
         };
         crowd.forget_past_look(now);
-        let first = crowd.queue.front();
-        if first.is_none_or(|first| first.ticket != ticket) {
-            return false;
-        }
         if self.first.get().0 <= now {
             self.take_back_from(&mut state, now);
         }
@@ -163,15 +179,22 @@ impl Space {
             return false;
         }
         crowd.queue.pop_front();
-        match crowd.queue.front() {
+        let next = crowd.queue.front();
+        self.turn.set(next.map_or(NOBODY, |next| next.ticket));
+        match next {
             Some(next) if self.free.get() < u64::from(next.wants) => {
                 crowd.look_again(sim, self.first.get().0);
             }
             Some(next) if next.task == sim.current() => (),
             Some(next) => sim.wake(next.task),
-            None => self.is_crowded.set(false),
+            None => (),
         }
         true
+    }
+
+    /// Returns its size.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Returns whether something is free, without the amounts returned since the last taking.
@@ -184,7 +207,7 @@ impl Space {
     #[inline]
     pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
         let returned = (instant, self.of(amount));
-        match self.first.get().0 == NEVER.0 && !self.is_crowded.get() {
+        match self.first.get().0 == NEVER.0 && !self.is_crowded() {
             true => self.first.set(returned),
             false => self.give_back_to_crowd(sim, returned),
         }
@@ -203,15 +226,8 @@ impl Space {
         } else {
             crowd.returns(returned);
         }
-        if self.is_crowded.get() {
+        if self.is_crowded() {
             crowd.wake_first(sim, returned.0);
-        }
-    }
-
-    /// Prefetches the state that it has if it has been crowded.
-    pub(crate) fn prefetch(&self) {
-        if let Some(crowd) = &*self.crowd.borrow() {
-            prefetch::of(&**crowd);
         }
     }
 
@@ -244,6 +260,18 @@ impl Space {
 }
 
 impl Crowd {
+    /// Appends a task to the queue and returns its ticket.
+    fn append(&mut self, task: TaskId, wants: u32) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.queue.push_back(Waiting {
+            ticket,
+            task,
+            wants,
+        });
+        ticket
+    }
+
     /// Adds an amount that becomes free after the first.
     fn returns(&mut self, later: (Time, u64)) {
         let is_last = self.returns.back().is_none_or(|last| last.0 <= later.0);
@@ -393,6 +421,37 @@ mod tests {
         let expected = [10, 11, 12, 20, 21, 22].iter().zip(0..);
         let expected: Vec<_> = expected.map(|(n, t)| (*n, Time(t * 100))).collect();
         assert_eq!(*log.borrow(), expected);
+        assert_eq!((space.taken(), space.waiting()), (0, 0));
+    }
+
+    #[test]
+    fn a_task_that_enters_before_it_comes_keeps_its_place() {
+        let sim = Sim::new();
+        let space = Rc::new(Space::new(1));
+        assert_eq!(space.enter_before_coming(&sim, 0), None);
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let starts = [(0, 0), (1, 0), (2, 0), (3, 10), (4, 20)];
+        for (name, start) in starts {
+            let (own, space, log) = (sim.clone(), space.clone(), log.clone());
+            sim.start_at(Time(start), async move {
+                if name == 3 {
+                    assert_eq!(space.enter_before_coming(&own, 2), None, "two wait");
+                    let ticket = space.enter_before_coming(&own, 1).expect("two wait");
+                    std::future::poll_fn(|_| match space.come(&own, ticket, 1) {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    })
+                    .await;
+                } else {
+                    space.take(&own, 1).await;
+                }
+                log.borrow_mut().push((name, own.now()));
+                space.give_back(&own, own.now() + Time(100), 1);
+            });
+        }
+        sim.run();
+        let expected = [(0, 0), (1, 100), (2, 200), (3, 300), (4, 400)];
+        assert_eq!(*log.borrow(), expected.map(|(n, t)| (n, Time(t))));
         assert_eq!((space.taken(), space.waiting()), (0, 0));
     }
 

@@ -2,6 +2,7 @@
 
 use super::executor::Sim;
 use super::records::TaskId;
+use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -164,6 +165,8 @@ impl Watch {
 pub struct Latch {
     sim: Sim,
     left: Cell<usize>,
+    /// End of the last operation, if it was given in advance.
+    over: Cell<Time>,
     waiting: Cell<Option<TaskId>>,
 }
 
@@ -173,8 +176,13 @@ impl Latch {
         Latch {
             sim: sim.clone(),
             left: Cell::new(0),
+            over: Cell::new(Time::ZERO),
             waiting: Cell::new(None),
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.left.get() == 0 && self.over.get() <= self.sim.now()
     }
 
     /// Counts the start of an operation.
@@ -193,6 +201,21 @@ impl Latch {
         }
     }
 
+    /// Counts the end, at `instant`, of the only operation in progress, if a task waits for it: the
+    /// task's event at that instant then needs no other before it. Returns whether it did.
+    pub(crate) fn end_last_at(&self, instant: Time) -> bool {
+        if self.left.get() != 1 {
+            return false;
+        }
+        let waiting = self.waiting.take();
+        if let Some(task) = waiting {
+            self.left.set(0);
+            self.over.set(instant);
+            self.sim.wake_in(self.sim.place(), instant, task);
+        }
+        waiting.is_some()
+    }
+
     /// Starts a task that first runs when no operation is in progress: cheaper than one that begins
     /// with a wait. No other task may wait.
     pub fn start_then(&self, task: impl Future<Output = ()> + 'static) {
@@ -205,26 +228,17 @@ impl Latch {
     /// Returns whether no operation is in progress; if there are some, wakes `task` at their end.
     /// No other task may wait.
     pub(crate) fn is_over_or_wakes(&self, task: TaskId) -> bool {
-        let is_over = self.left.get() == 0;
-        if !is_over {
+        if self.left.get() > 0 {
             self.waiting.set(Some(task));
         }
-        is_over
-    }
-
-    /// Returns the waiting task.
-    pub(crate) fn waiting(&self) -> Option<TaskId> {
-        self.waiting.get()
+        self.is_over()
     }
 
     /// Waits until no operation is in progress.
     pub async fn wait(&self) {
-        poll_fn(|_| match self.left.get() {
-            0 => Poll::Ready(()),
-            _ => {
-                self.waiting.set(Some(self.sim.current()));
-                Poll::Pending
-            }
+        poll_fn(|_| match self.is_over_or_wakes(self.sim.current()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         })
         .await;
     }
@@ -307,6 +321,36 @@ mod tests {
         let passed = passed.borrow();
         assert_eq!(passed[..3], [Time(300); 3]);
         assert_eq!(passed[3..], [Time(600); 3]);
+    }
+
+    #[test]
+    fn an_end_given_in_advance_wakes_the_waiting_task_then() {
+        let sim = Sim::new();
+        let (latch, ended) = (Rc::new(Latch::new(&sim)), Rc::new(Cell::new(Time::ZERO)));
+        latch.begin();
+        assert!(!latch.end_last_at(Time(50)), "no task waits");
+        let waiting = Rc::new(Cell::new(TaskId::default()));
+        let (own, waits) = (sim.clone(), latch.clone());
+        let (at, task) = (ended.clone(), waiting.clone());
+        sim.start(async move {
+            task.set(own.current());
+            waits.wait().await;
+            at.set(own.now());
+        });
+        let (own, ends) = (sim.clone(), latch.clone());
+        sim.start_at(Time(20), async move {
+            ends.begin();
+            assert!(
+                !ends.end_last_at(Time(50)),
+                "another operation is in progress"
+            );
+            ends.end();
+            assert!(ends.end_last_at(Time(50)));
+            // An event that the task does not wait for does not end its wait.
+            own.wake_in(own.place(), Time(30), waiting.get());
+        });
+        sim.run();
+        assert_eq!((ended.get(), sim.events()), (Time(50), 4));
     }
 
     #[test]
