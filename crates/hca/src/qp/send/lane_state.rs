@@ -19,7 +19,7 @@ pub(super) struct InLane {
 /// The lane of a send queue.
 pub(super) struct SendLane<Q> {
     pub(super) out: Arc<LaneOut<Q>>,
-    /// Whether the process at the other end ends.
+    /// Whether the responder's process ends.
     pub(super) end: EndOfOwner,
     /// Incarnations of this queue pair and of the responder that the consumer was notified of.
     pub(super) incarnations: (u32, u32),
