@@ -102,7 +102,8 @@ def moved(mode: str, place: Place) -> Outcome:
     first = '"$VERBENA" fabric exec --node $node cat /sys/class/infiniband/verbena0/ports/1/pkeys/0'
     script = (manage("log", "-P partitions.conf") + "; " + AT.format("host2", 2, mine, f"touch up; {WAIT}") + " & end=$!; " + until("up") + "; "
               + AT.format("host3", 1, mine, f"{pings}; touch known; {until('moved')}; {pings}; touch over") + " & other=$!; " + until("known") + "; "
-              f'mv changed.conf partitions.conf; kill -HUP $manager; for node in host2 host3; do for look in $(seq 100); do [ "$({first})" = 0x8010 ] && break; sleep 0.1; done; {first}; done; '
+              "mv changed.conf partitions.conf; kill -HUP $manager; for node in host2 host3; do "
+              f'for look in $(seq 100); do [ "$({first})" = 0x8010 ] && break; sleep 0.1; done; {first}; done; '
               "touch moved; wait $other; touch over; wait $end; kill $manager; wait")
     ended = up(place, script, "--sm", "none", "--topology", "fat-tree:4")
     return lacks(ended, {"^0x8010$": 2, "^2 packets transmitted, 2 received": 2}) or passed()

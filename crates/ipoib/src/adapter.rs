@@ -164,7 +164,7 @@ struct ToNeighbour {
 pub struct PortChange {
     /// Paths to the port, or memberships, may be others.
     pub are_paths_changed: bool,
-    /// Connections must be made anew: the port has another LID, or the partition another P_Key index.
+    /// Connections must be made anew: the LID of the port or the P_Key index has changed.
     pub is_moved: bool,
     /// The port is not in the partition any more.
     pub is_outside: bool,

@@ -363,8 +363,8 @@ impl Administration {
         Lookup::Waits
     }
 
-    /// Leaves the group that only gets packets and has not got one for the longest time; one that is
-    /// asked for only if `even_asked`. Returns `false` if there is none.
+    /// Leaves the group that only gets packets and has not got one for the longest time. Groups
+    /// that are asked for count if `even_asked`. Returns `false` if there is none.
     fn leave_oldest(&mut self, even_asked: bool, now: u64) -> bool {
         let may_leave =
             |one: &Group| one.role == Role::SendOnly && (even_asked || !one.entry.is_asked());
