@@ -24,7 +24,7 @@ pub struct KnownRange {
     length: u64,
     /// Offset of the first byte in the arena.
     offset: u64,
-    /// Key of the last request outside of the range.
+    /// Key of the last request outside of the range, 0 if the last one was inside.
     missed: u32,
 }
 
@@ -54,7 +54,7 @@ impl KnownRange {
     /// and the request with the key is still granted. `record` is that of the key.
     #[inline(always)]
     pub fn find(
-        &self,
+        &mut self,
         section: &Section<'_>,
         record: &KeyRecord,
         key: u32,
@@ -62,6 +62,7 @@ impl KnownRange {
         length: u64,
     ) -> Option<u64> {
         let from = self.find_part(section, record, key, address, length)?;
+        self.missed = 0;
         Some(self.offset.wrapping_add(from))
     }
 
@@ -85,8 +86,9 @@ impl KnownRange {
         is_granted.then_some(from)
     }
 
-    /// Notes a granted request that [`KnownRange::find`] did not find. From the second one with the
-    /// same key on, the range of the key around it replaces the present one.
+    /// Notes a granted request that [`KnownRange::find`] did not find. After two in a row with the
+    /// same key, the range of the key around the second one replaces the present one: requests with
+    /// two keys in turn leave one of them known.
     pub fn note(
         &mut self,
         section: &Section<'_>,
@@ -99,7 +101,7 @@ impl KnownRange {
             self.missed = key;
             return;
         }
-        self.set(section, record, key, address, length);
+        let _ = self.set(section, record, key, address, length);
     }
 
     /// Returns the range as a piece of the arena.
@@ -111,8 +113,9 @@ impl KnownRange {
     }
 
     /// Replaces the range by that of a key around `[address, address + length)`, if access to this
-    /// is granted and it lies in the arena.
+    /// is granted and it lies in the arena. Returns whether it did.
     #[cold]
+    #[must_use]
     pub fn set(
         &mut self,
         _section: &Section<'_>,
@@ -120,10 +123,14 @@ impl KnownRange {
         key: u32,
         address: u64,
         length: u64,
-    ) {
+    ) -> bool {
         let request = self.request(key);
-        if let Some(range) = range_around(record, request, address, length) {
-            *self = range;
+        match range_around(record, request, address, length) {
+            None => false,
+            Some(range) => {
+                *self = range;
+                true
+            }
         }
     }
 
@@ -164,7 +171,7 @@ fn range_around(
             first: iova.wrapping_add(first - base),
             length: last - first,
             offset: offset.wrapping_add(first - start),
-            missed: request.key,
+            missed: 0,
         })
     })?;
     // All words are of the same generation.
@@ -228,7 +235,7 @@ mod tests {
         let marks = OwnMarks::default();
         let section = marks.enter(0);
         let record = keys.record(key);
-        let known = known(&keys, key, &section);
+        let mut known = known(&keys, key, &section);
         let mut found = 0;
         for address in (IOVA - 16..IOVA + 0x3010).step_by(4) {
             for length in [1, 8, 0x100, 0x2000, u64::MAX] {
@@ -250,25 +257,45 @@ mod tests {
         let (keys, key) = keys();
         let marks = OwnMarks::default();
         let section = marks.enter(0);
-        let find = |known: &KnownRange, key: u32| {
+        let find = |mut known: KnownRange, key: u32| {
             known.find(&section, keys.record(key), key, IOVA + 0x1000, 8)
         };
         let before = known(&keys, key, &section);
-        assert!(find(&before, key).is_some());
+        assert!(find(before, key).is_some());
         assert_eq!(
-            find(&before, key ^ 1),
+            find(before, key ^ 1),
             None,
             "another key of the same record"
         );
         keys.publish(key, KeyEntry { pd: 6, ..entry() });
-        assert_eq!(find(&before, key), None, "the key has another domain");
-        assert_eq!(find(&known(&keys, key, &section), key), None);
+        assert_eq!(find(before, key), None, "the key has another domain");
+        assert_eq!(find(known(&keys, key, &section), key), None);
         keys.publish(key, entry());
         let again = known(&keys, key, &section);
-        assert!(find(&again, key).is_some());
+        assert!(find(again, key).is_some());
         keys.revoke(key);
-        assert_eq!(find(&again, key), None, "the key is invalid");
-        assert_eq!(find(&known(&keys, key, &section), key), None);
+        assert_eq!(find(again, key), None, "the key is invalid");
+        assert_eq!(find(known(&keys, key, &section), key), None);
+    }
+
+    #[test]
+    fn requests_with_two_keys_in_turn_leave_the_known_one() {
+        let (keys, key) = keys();
+        let other = keys.allocate(KeyKind::Region).unwrap();
+        keys.publish(other, entry());
+        let marks = OwnMarks::default();
+        let section = marks.enter(0);
+        let mut range = known(&keys, key, &section);
+        let at = IOVA + 0x1000;
+        for _ in 0..5 {
+            assert!(range.find(&section, keys.record(key), key, at, 8).is_some());
+            let record = keys.record(other);
+            assert_eq!(range.find(&section, record, other, at, 8), None);
+            range.note(&section, record, other, at, 8);
+        }
+        let record = keys.record(other);
+        range.note(&section, record, other, at, 8);
+        assert!(range.find(&section, record, other, at, 8).is_some());
     }
 
     #[test]

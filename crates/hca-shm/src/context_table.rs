@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::held::Held;
 use verbena_hca_os::mapping::{Mapping, MappingRights};
 use verbena_hca_os::memfd::Memfd;
 use verbena_hca_os::robust;
@@ -263,6 +264,22 @@ impl ContextTable {
     fn front(&self) -> &Front {
         // SAFETY: the file starts with a Front (page aligned, atomics only, inside the mapping).
         unsafe { &*self.mapping.base().cast::<Front>() }
+    }
+}
+
+/// The sign that the owner of a table ends, by one look.
+pub struct EndOfOwner(Held<AtomicU32, ContextTable>);
+
+impl EndOfOwner {
+    /// Returns the sign of a table's owner.
+    pub fn of(contexts: &Arc<ContextTable>) -> EndOfOwner {
+        EndOfOwner(Held::new(contexts, |contexts| &contexts.front().held))
+    }
+
+    /// As [`ContextTable::was_left`].
+    #[inline]
+    pub fn has_come(&self) -> bool {
+        robust::was_left(self.0.load(Ordering::Acquire))
     }
 }
 

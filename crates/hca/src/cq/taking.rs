@@ -41,10 +41,11 @@ impl<'a, A: Adapter> Taking<'a, A> {
         self.queue.number()
     }
 
-    /// Returns whether the poll has as many completions as it wants.
+    /// Returns whether the poll has as many completions as it wants. One that only makes progress
+    /// wants none, and is never full.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.count == self.target.len()
+        self.count == self.target.len() && self.count > 0
     }
 
     /// Returns whether the poll will return a completion.

@@ -13,6 +13,7 @@ use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::peer::{AccessMethod, Direction};
 use verbena_hca_memory::resolve::AccessRequest;
 use verbena_hca_os::copy;
+use verbena_hca_shm::context_table::EndOfOwner;
 
 impl Qp {
     /// Stores the bytes of a write to known memory. Returns None if it must take another path,
@@ -49,12 +50,15 @@ impl Qp {
         // SAFETY: both ranges were granted, and the section is open.
         unsafe { copy::ordered_copy(from, to, buffer.length as usize) };
         // If not, this thread was stopped inside its section, and the peer did not wait for it.
-        let has_held = target.range.has_held(key) && target.is_open();
-        has_held.then_some(())
+        if !(target.range.has_held(key) && target.is_open()) {
+            return None;
+        }
+        send.known.missed = 0;
+        Some(())
     }
 
-    /// Notes a write that succeeded outside of known memory. From the second one with the same key
-    /// on, the range of the key around it is known.
+    /// Notes a write that succeeded outside of known memory. After two in a row with the same key,
+    /// the range of the key around the second one is known.
     #[inline]
     pub(super) fn note_target(&self, send: &mut SendQueue, job: &Job<'_>) {
         if send.known.missed != job.request.rkey {
@@ -63,6 +67,7 @@ impl Qp {
         }
         if let Some(target) = self.target_around(send, job) {
             send.known.target = Some(Box::new(target));
+            send.known.missed = 0;
         }
     }
 
@@ -73,9 +78,12 @@ impl Qp {
         // SYNC POINT gate: loaded before the words that are checked.
         let gate = OpenGate::of(&peer.contexts, send.destination);
         let section = job.channel.section(job.request.rkey);
-        let responder = self.responder(send, peer, job.psn)?;
-        let access = IBV_ACCESS_REMOTE_WRITE;
-        if responder.access.load(Ordering::Relaxed) & access == 0 {
+        let (responder, access) = (gate.record(), IBV_ACCESS_REMOTE_WRITE);
+        // Not another incarnation than that of the write, which has to expect this connection.
+        if !self.is_answered_by(peer, responder)
+            || Some(responder.incarnation.load(Ordering::Relaxed)) != send.responder
+            || responder.access.load(Ordering::Relaxed) & access == 0
+        {
             return None;
         }
         let pd = self.remote_domain(peer, job.request, responder)?;
@@ -87,13 +95,16 @@ impl Qp {
             access,
         });
         let (record, address) = (peer.contexts.key(key), job.request.remote_address);
-        range.set(&section, record, key, address, job.request.length());
+        if !range.set(&section, record, key, address, job.request.length()) {
+            return None;
+        }
         let AccessMethod::Pointer(first) = peer.access_method(range.piece(), Direction::Store)
         else {
             return None;
         };
         Some(KnownTarget {
             peer: peer.clone(),
+            end: EndOfOwner::of(&peer.contexts),
             gate,
             range,
             first: first as usize,

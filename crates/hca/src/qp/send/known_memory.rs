@@ -6,11 +6,14 @@ use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::peer::Peer;
 use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_memory::resolve::AccessRequest;
+use verbena_hca_shm::context_table::EndOfOwner;
 
 /// A range of the responder's memory to which it grants writes, in its arena.
 pub struct KnownTarget {
     /// The responder's process.
     pub peer: Arc<Peer>,
+    /// Whether that ends.
+    pub end: EndOfOwner,
     /// The gate with which the responder was found to answer, and to allow writes.
     pub gate: OpenGate,
     /// The range.
@@ -24,7 +27,7 @@ impl KnownTarget {
     #[inline]
     pub fn is_open(&self) -> bool {
         (self.gate.is_unchanged() || planted::is(Bug::KnownGate))
-            && !self.peer.is_ending()
+            && !self.end.has_come()
             && !self.peer.is_dead()
     }
 }
@@ -33,7 +36,7 @@ impl KnownTarget {
 pub struct KnownMemory {
     /// The range of the responder's memory that writes went to.
     pub target: Option<Box<KnownTarget>>,
-    /// R_Key of the last write outside of the target.
+    /// R_Key of the last write outside of the target, 0 if the last one was inside.
     pub missed: u32,
     /// A range of local memory that requests read.
     pub source: KnownRange,

@@ -28,6 +28,7 @@ use verbena_abi::*;
 use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_os::copy;
 use verbena_hca_os::errno::Result;
+use verbena_hca_shm::context_table::EndOfOwner;
 use verbena_hca_shm::lane::{self, SLOTS};
 use verbena_hca_shm::ring::Corrupt;
 
@@ -145,9 +146,9 @@ impl Qp {
             return None;
         }
         let lane = send.send_lane.as_deref_mut()?;
-        // SYNC POINT gate: the responder was found ready when the lane became live. A responder
-        // whose process has ended since does not answer; then the message is lost with the lane.
-        if !(lane.gate.is_unchanged() || planted::is(Bug::LaneGate)) {
+        // SYNC POINT gate: the responder was found ready when the lane became live.
+        let is_open = lane.gate.is_unchanged() || planted::is(Bug::LaneGate);
+        if !is_open || lane.end.has_come() {
             return None;
         }
         let section = (!request.is_inline()).then(|| lane.out.via.section(0));
@@ -359,6 +360,7 @@ impl Qp {
             self.process.channels.add_outbound_lane(out.clone());
             send.send_lane = Some(Box::new(SendLane {
                 out,
+                end: EndOfOwner::of(&channel.peer.contexts),
                 incarnations,
                 generation: free.generation,
                 is_live: false,

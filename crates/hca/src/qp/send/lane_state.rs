@@ -3,6 +3,7 @@
 use crate::process::lane_ends::OpenGate;
 use crate::process::outbound_lane::LaneOut;
 use std::sync::Arc;
+use verbena_hca_shm::context_table::EndOfOwner;
 use verbena_hca_shm::lane::SLOTS;
 
 /// A message in flight.
@@ -18,6 +19,8 @@ pub(super) struct InLane {
 /// The lane of a send queue.
 pub(super) struct SendLane<Q> {
     pub(super) out: Arc<LaneOut<Q>>,
+    /// Whether the process at the other end ends.
+    pub(super) end: EndOfOwner,
     /// Incarnations of this queue pair and of the responder that the consumer was notified of.
     pub(super) incarnations: (u32, u32),
     /// Generation of the last notice.
