@@ -24,7 +24,7 @@ use verbena_verbs::{
     PortAttributes, ProtectionDomain, QueuePair, Region, SendTarget, WorkCompletion,
 };
 
-use crate::administration::record::{Own, Path as PathRecord, Properties};
+use crate::administration::record::{Local, Path as PathRecord, Properties};
 use crate::administration::{Administration, Event as Answered, Refusal};
 use crate::connected::{self, Completed, Connected};
 use crate::connection::message::Message;
@@ -164,7 +164,7 @@ struct ToNeighbour {
 pub struct PortChange {
     /// Paths to the port, or memberships, may be others.
     pub are_paths_changed: bool,
-    /// Connections must be made anew: the port has another LID, or another place of the partition.
+    /// Connections must be made anew: the LID of the port or the P_Key index has changed.
     pub is_moved: bool,
     /// The port is not in the partition any more.
     pub is_outside: bool,
@@ -247,8 +247,8 @@ impl Adapter {
                 let mut management = Management::new(context, &domain, &channel)?;
                 start(management.pair(), (port, 0), management::QUEUE_KEY)?;
                 management.start_receiving();
-                let own = Own { gid, partition };
-                let joined = join_broadcast(&mut management, &channel, own, (port, &attributes))?;
+                let local = Local { gid, partition };
+                let joined = join_broadcast(&mut management, &channel, local, (port, &attributes))?;
                 (Some(management), Some(joined))
             }
             false => (None, None),
@@ -666,8 +666,8 @@ impl Adapter {
         self.context.events()
     }
 
-    /// Takes the events of the port, and uses the partition's place that they state. Returns
-    /// `None` if nothing has changed.
+    /// Takes the events of the port, and uses the P_Key index that they state. Returns `None`
+    /// if nothing has changed.
     ///
     /// # Errors
     ///
@@ -708,13 +708,16 @@ impl Adapter {
     ///
     /// The adapter refuses the queue key.
     pub fn set_properties(&mut self, properties: &Properties) -> Result<(), Failure> {
-        self.traffic_class = properties.traffic_class;
         self.addresses.clear();
+        if self.traffic_class != properties.traffic_class {
+            self.traffic_class = properties.traffic_class;
+            self.discard_lanes();
+        }
         self.move_to(self.partition_index, properties.queue_key)
     }
 
-    /// Moves the queue pairs of datagrams to another place of the partition, or queue key. Requests
-    /// that wait for neighbours are discarded.
+    /// Moves the queue pairs of datagrams to another P_Key index or queue key. Requests that wait
+    /// for neighbours are discarded.
     fn move_to(&mut self, partition_index: u16, queue_key: u32) -> Result<(), Failure> {
         if (partition_index, queue_key) == (self.partition_index, self.queue_key) {
             return Ok(());
@@ -727,10 +730,14 @@ impl Adapter {
         ] {
             self.main.pair().modify(&change)?;
         }
+        self.discard_lanes();
+        self.renew_answers()
+    }
+
+    fn discard_lanes(&mut self) {
         for number in self.lanes.keys().copied().collect::<Vec<_>>() {
             self.discard(number);
         }
-        self.renew_answers()
     }
 
     /// Exchanges datagrams with subnet administration.
@@ -840,15 +847,15 @@ fn path_to_manager(port: u8, attributes: &PortAttributes) -> Path {
 fn join_broadcast(
     management: &mut Management,
     channel: &Channel,
-    own: Own,
+    local: Local,
     (port, attributes): (u8, &PortAttributes),
 ) -> Result<Administration, Failure> {
-    let (group, partition) = (group::broadcast(own.partition), own.partition);
+    let (group, partition) = (group::broadcast(local.partition), local.partition);
     let to = path_to_manager(port, attributes);
     let start = Instant::now();
     // Transactions of several interfaces and of earlier ones should differ.
     let first = RandomState::new().hash_one(management.pair().number());
-    let mut administration = Administration::new(own, group, first, 0);
+    let mut administration = Administration::new(local, group, first, 0);
     let refused = |refusal| Failure::NoBroadcast {
         group,
         partition,

@@ -136,11 +136,11 @@ impl Management {
         Ok(())
     }
 
-    /// Takes completions, and passes received datagrams on.
+    /// Takes completions, at most as many as fit into the queue, and passes received datagrams on.
     fn receive(&mut self, mut each: impl FnMut(&Datagram)) -> verbena_verbs::Result<()> {
         let mut completions = [WorkCompletion::default(); BATCH];
         let mut datagram = [0; LENGTH];
-        loop {
+        for _ in 0..(SENDS + RECEIVES).div_ceil(BATCH) {
             let count = self.completions.poll(&mut completions, |one| *one)?;
             for completion in &completions[..count] {
                 if completion.id & RECEIVE == 0 {
@@ -159,9 +159,10 @@ impl Management {
                 self.post_receive(index);
             }
             if count < BATCH {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Requests an event for the next completion.

@@ -41,7 +41,7 @@ struct Request {
     states: u8,
 }
 
-/// The memberships of a program by group and port, with the port's place and the join states.
+/// The memberships of a program by group and port, with the port and the join states.
 #[derive(Debug, Default)]
 struct Program {
     states: BTreeMap<Gids, (End, u8)>,
@@ -72,13 +72,16 @@ impl Memberships {
         if !is_join {
             let others = self.states_of_others(id, &gids);
             if states != 0 && states & !others == 0 {
-                let program = self.programs.get_mut(&id)?;
-                program.leave(&gids, states);
+                if let Some(program) = self.programs.get_mut(&id) {
+                    program.leave(&gids, states, program.requests.len());
+                }
                 return Some(mad.response(0));
             }
             mad.bytes_mut()[SA_DATA + STATE] &= !others | !STATES;
         }
         let program = self.programs.entry(id).or_default();
+        let is_same = |one: &Request| (one.queue_pair, one.transaction) == (queue_pair, mad.tid());
+        program.requests.retain(|one| !is_same(one));
         if program.requests.len() == MOST {
             program.requests.pop_front();
         }
@@ -110,11 +113,8 @@ impl Memberships {
         };
         match request.is_join {
             // The address of a group may have been chosen for it.
-            true if program.states.len() < MOST => {
-                program.join(gids(mad), request.from, request.states);
-            }
-            true => {}
-            false => program.leave(&request.gids, request.states),
+            true => program.join(gids(mad), request.from, request.states),
+            false => program.leave(&request.gids, request.states, at),
         }
     }
 
@@ -130,27 +130,48 @@ impl Memberships {
                 program.join(request.gids, request.from, request.states);
             }
         }
-        let leave = |(gids, (from, states)): (Gids, (End, u8))| {
+        let mut leave = |(gids, (from, states)): (Gids, (End, u8))| {
             let left = states & !self.states_of_others(id, &gids);
             (left != 0).then(|| (from, leave(&gids, left)))
         };
-        program.states.into_iter().filter_map(leave).collect()
+        let states = program.states.into_iter();
+        states.filter_map(&mut leave).collect()
     }
 
-    /// Returns the join states of a port in a group that other programs have.
-    fn states_of_others(&self, id: FileId, gids: &Gids) -> u8 {
-        let others = self.programs.iter().filter(|(other, _)| **other != id);
-        let states = others.filter_map(|(_, program)| program.states.get(gids));
-        states.fold(0, |all, (_, states)| all | states)
+    /// Returns the join states of a port in a group that other programs have. Their joins under way
+    /// count as carried out from now on, even if they are refused: the subnet administration could
+    /// carry out a leave after them.
+    fn states_of_others(&mut self, id: FileId, gids: &Gids) -> u8 {
+        let others = self.programs.iter_mut().filter(|(other, _)| **other != id);
+        others.fold(0, |all, (_, program)| all | program.states_in(gids))
     }
 }
 
 impl Program {
-    fn join(&mut self, gids: Gids, from: End, states: u8) {
-        self.states.entry(gids).or_insert((from, 0)).1 |= states;
+    /// Returns the join states in a group, after joins under way.
+    fn states_in(&mut self, gids: &Gids) -> u8 {
+        let joins = self
+            .requests
+            .iter()
+            .filter(|one| one.is_join && one.gids == *gids);
+        for (from, states) in joins.map(|one| (one.from, one.states)).collect::<Vec<_>>() {
+            self.join(*gids, from, states);
+        }
+        self.states.get(gids).map_or(0, |(_, states)| *states)
     }
 
-    fn leave(&mut self, gids: &Gids, states: u8) {
+    fn join(&mut self, gids: Gids, from: End, states: u8) {
+        if self.states.len() < MOST || self.states.contains_key(&gids) {
+            self.states.entry(gids).or_insert((from, 0)).1 |= states;
+        }
+    }
+
+    /// Ends join states, those of the oldest `before` requests included.
+    fn leave(&mut self, gids: &Gids, states: u8, before: usize) {
+        let joins = self.requests.iter_mut().take(before);
+        for join in joins.filter(|one| one.is_join && one.gids == *gids) {
+            join.states &= !states;
+        }
         if let Some((_, known)) = self.states.get_mut(gids) {
             *known &= !states;
             if *known == 0 {
@@ -259,6 +280,43 @@ mod tests {
             &request(method::SET, 5, FULL).response(0x200),
         );
         assert_eq!(left(&mut all, 1), [(5, FULL), (6, FULL)]);
+    }
+
+    #[test]
+    fn a_program_that_never_joined_ends_no_membership_of_another() {
+        let mut all = Memberships::default();
+        ask(&mut all, 1, request(method::SET, 5, FULL), 0);
+        assert_eq!(ask(&mut all, 2, request(method::DELETE, 5, FULL), 0), None);
+        assert_eq!(left(&mut all, 1), [(5, FULL)]);
+    }
+
+    #[test]
+    fn a_membership_is_kept_for_a_join_under_way() {
+        for status in [0, 0x200] {
+            let mut all = Memberships::default();
+            ask(&mut all, 1, request(method::SET, 5, FULL), 0);
+            let mut join = request(method::SET, 5, FULL);
+            assert!(all.sent(2, FROM, &mut join).is_none());
+            assert_eq!(left(&mut all, 1), []);
+            all.answered(2, QUEUE_PAIR, &join.response(status));
+            // It is not lost if the join is refused.
+            assert_eq!(left(&mut all, 2), [(5, FULL)]);
+        }
+    }
+
+    #[test]
+    fn a_join_without_an_answer_does_not_count_after_a_leave() {
+        let mut all = Memberships::default();
+        for tid in [1, 1, 2] {
+            let mut join = request(method::SET, 5, FULL);
+            join.set_tid(tid);
+            assert!(all.sent(1, FROM, &mut join).is_none());
+        }
+        assert_eq!(all.programs[&1].requests.len(), 2);
+        ask(&mut all, 1, request(method::DELETE, 5, FULL), 0);
+        ask(&mut all, 2, request(method::SET, 5, FULL), 0);
+        assert_eq!(left(&mut all, 2), [(5, FULL)]);
+        assert_eq!(left(&mut all, 1), []);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::counters::Drop;
 use crate::encapsulation::Protocol;
 use crate::neighbour::{MOST_WAITING, MOST_WAITING_BYTES, Neighbour, PAUSE, REQUESTS, UNUSED};
 use crate::station::{Origin, Sent, Source};
-use record::{Answer, Datagram, Own, Path, Properties, Role};
+use record::{Answer, Datagram, Local, Path, Properties, Role};
 
 /// Most groups, and most paths.
 pub const MOST: usize = 1024;
@@ -120,7 +120,7 @@ pub enum Lookup<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
     Join(Gid, Role),
-    Leave,
+    Leave(Gid, Role),
     Path(Gid),
 }
 
@@ -139,6 +139,7 @@ enum State<T> {
     Known(T),
     Failed {
         until: u64,
+        refusal: Refusal,
     },
 }
 
@@ -194,10 +195,12 @@ struct Group {
 /// Memberships and paths of an interface.
 #[derive(Debug)]
 pub struct Administration {
-    own: Own,
+    local: Local,
     broadcast: Gid,
     /// Properties of the broadcast group.
     properties: Option<Properties>,
+    /// Whether the other groups are joined again once the broadcast group has been.
+    is_renewing: bool,
     groups: HashMap<Gid, Group>,
     paths: HashMap<Gid, Entry<Path>>,
     requests: HashMap<u64, Request>,
@@ -211,11 +214,12 @@ pub struct Administration {
 impl Administration {
     /// Returns the state of an interface that requests to join the broadcast group of its
     /// partition. Transactions follow `first`.
-    pub fn new(own: Own, broadcast: Gid, first: u64, now: u64) -> Administration {
+    pub fn new(local: Local, broadcast: Gid, first: u64, now: u64) -> Administration {
         let mut new = Administration {
-            own,
+            local,
             broadcast,
             properties: None,
+            is_renewing: false,
             groups: HashMap::new(),
             paths: HashMap::new(),
             requests: HashMap::new(),
@@ -275,12 +279,12 @@ impl Administration {
         &mut self,
         subject: Subject,
         now: u64,
-        datagram: impl Fn(&Own, u64) -> Datagram,
+        datagram: impl Fn(&Local, u64) -> Datagram,
     ) -> u64 {
         self.newest = self.newest.wrapping_add(1);
-        let datagram = datagram(&self.own, self.newest);
+        let datagram = datagram(&self.local, self.newest);
         self.outgoing.push_back(datagram);
-        if subject != Subject::Leave || self.requests.len() < MOST_REQUESTS {
+        if !matches!(subject, Subject::Leave(..)) || self.requests.len() < MOST_REQUESTS {
             let request = Request {
                 subject,
                 datagram,
@@ -294,9 +298,12 @@ impl Administration {
 
     /// Requests a membership. A known one is used until the answer.
     fn join(&mut self, group: Gid, role: Role, now: u64) {
+        // A leave that has not been answered must not be sent after the join.
+        let leave = Subject::Leave(group, role);
+        self.requests.retain(|_, request| request.subject != leave);
         let properties = self.properties.filter(|_| group != self.broadcast);
-        let transaction = self.request(Subject::Join(group, role), now, |own, transaction| {
-            record::join(own, group, role, properties.as_ref(), transaction)
+        let transaction = self.request(Subject::Join(group, role), now, |local, transaction| {
+            record::join(local, group, role, properties.as_ref(), transaction)
         });
         let one = self.groups.entry(group).or_insert_with(|| Group {
             role,
@@ -313,16 +320,16 @@ impl Administration {
     }
 
     fn leave(&mut self, group: Gid, role: Role, now: u64) {
-        self.request(Subject::Leave, now, |own, transaction| {
-            record::leave(own, group, role, transaction)
+        self.request(Subject::Leave(group, role), now, |local, transaction| {
+            record::leave(local, group, role, transaction)
         });
     }
 
     /// Asks for a path.
     fn ask(&mut self, to: Gid, now: u64) {
         let traffic_class = self.properties.map_or(0, |one| one.traffic_class);
-        let transaction = self.request(Subject::Path(to), now, |own, transaction| {
-            record::path(own, to, traffic_class, transaction)
+        let transaction = self.request(Subject::Path(to), now, |local, transaction| {
+            record::path(local, to, traffic_class, transaction)
         });
         let entry = self.paths.entry(to).or_insert_with(|| Entry::new(now));
         entry.asked = now;
@@ -339,14 +346,14 @@ impl Administration {
                 match entry.state {
                     State::Known(properties) => return Lookup::Known(properties),
                     State::Asked => return Lookup::Waits,
-                    State::Failed { until } if now < until => {
+                    State::Failed { until, .. } if now < until => {
                         return Lookup::Failed(Drop::NoGroup);
                     }
                     State::Failed { .. } => *role,
                 }
             }
             None => {
-                if self.groups.len() >= MOST && !self.leave_oldest(now) {
+                if self.groups.len() >= MOST && !self.leave_oldest(false, now) {
                     return Lookup::Failed(Drop::NoGroup);
                 }
                 Role::SendOnly
@@ -356,10 +363,11 @@ impl Administration {
         Lookup::Waits
     }
 
-    /// Leaves the group that only gets packets and has not got one for the longest time. Returns
-    /// `false` if there is none.
-    fn leave_oldest(&mut self, now: u64) -> bool {
-        let may_leave = |one: &Group| one.role == Role::SendOnly && !one.entry.is_asked();
+    /// Leaves the group that only gets packets and has not got one for the longest time. Groups
+    /// that are asked for count if `even_asked`. Returns `false` if there is none.
+    fn leave_oldest(&mut self, even_asked: bool, now: u64) -> bool {
+        let may_leave =
+            |one: &Group| one.role == Role::SendOnly && (even_asked || !one.entry.is_asked());
         let candidates = self.groups.iter().filter(|(_, one)| may_leave(one));
         let oldest = candidates.min_by_key(|(_, one)| one.entry.used);
         let oldest = oldest.map(|(group, _)| *group);
@@ -372,8 +380,9 @@ impl Administration {
             return false;
         };
         self.requests.remove(&entry.transaction);
-        // A join under way may still be carried out.
-        if !matches!(entry.state, State::Failed { .. }) {
+        // A join under way may still be carried out, and one without an answer may have been.
+        let is_refused = |refusal| matches!(refusal, Refusal::Status(_));
+        if !matches!(entry.state, State::Failed { refusal, .. } if is_refused(refusal)) {
             self.leave(group, role, now);
         }
         if role == Role::Full && entry.known().is_some() {
@@ -403,7 +412,12 @@ impl Administration {
                     self.join(*group, Role::Full, now);
                     self.leave(*group, Role::SendOnly, now);
                 }
-                None => self.join(*group, Role::Full, now),
+                None => {
+                    if self.groups.len() >= MOST {
+                        self.leave_oldest(true, now);
+                    }
+                    self.join(*group, Role::Full, now);
+                }
             }
         }
     }
@@ -415,7 +429,7 @@ impl Administration {
             match entry.state {
                 State::Known(path) => return Lookup::Known(path),
                 State::Asked => return Lookup::Waits,
-                State::Failed { until } if now < until => {
+                State::Failed { until, .. } if now < until => {
                     return Lookup::Failed(Drop::NoPath);
                 }
                 State::Failed { .. } => entry.state = State::Asked,
@@ -441,16 +455,20 @@ impl Administration {
     }
 
     /// Notes the LID that a port sends from. If that of its path is another one, the path is asked
-    /// for again, at most once a second, and packets wait.
+    /// for again, at most once a second, and packets wait for the answer.
     pub fn hear(&mut self, from: Gid, lid: u16, now: u64) {
         let Some(entry) = self.paths.get_mut(&from) else {
             return;
         };
-        let is_moved = entry.known().is_some_and(|path| path.lid != lid);
-        if is_moved && entry.asked + PAUSE <= now {
-            entry.state = State::Asked;
-            self.ask(from, now);
+        if entry.known().is_none_or(|path| path.lid == lid) {
+            return;
         }
+        if now < entry.asked + PAUSE {
+            entry.again = Some(entry.asked + PAUSE);
+            return;
+        }
+        entry.state = State::Asked;
+        self.ask(from, now);
     }
 
     /// Has something wait for a group or path that is asked for.
@@ -521,7 +539,7 @@ impl Administration {
             (Subject::Join(group, _), None) => self.use_membership(group, answer.properties(), now),
             (Subject::Path(to), None) => self.use_path(to, answer.path(), now),
             (subject, Some(refusal)) => self.fail(subject, refusal, now),
-            (Subject::Leave, None) => {}
+            (Subject::Leave(..), None) => {}
         }
     }
 
@@ -541,8 +559,12 @@ impl Administration {
         }
         if group == self.broadcast {
             let before = self.properties.replace(properties);
-            if before.is_some_and(|before| !before.is_like(&properties)) {
+            let is_changed = before.is_some_and(|before| !before.is_like(&properties));
+            if is_changed {
                 self.events.push(Event::Changed(properties));
+            }
+            if std::mem::take(&mut self.is_renewing) || is_changed {
+                self.rejoin_others(now);
             }
         }
         self.resume(waiting);
@@ -565,7 +587,7 @@ impl Administration {
     fn fail(&mut self, subject: Subject, refusal: Refusal, now: u64) {
         let is_kept = refusal == Refusal::Unanswered;
         match subject {
-            Subject::Leave => {}
+            Subject::Leave(..) => {}
             Subject::Join(group, _) => {
                 let Some(Group { role, entry }) = self.groups.get_mut(&group) else {
                     return;
@@ -579,7 +601,10 @@ impl Administration {
                     self.events.push(Event::Refused(group, refusal));
                 }
                 if !is_known {
-                    entry.state = State::Failed { until };
+                    if *role == Role::Full && entry.known().is_some() {
+                        self.events.push(Event::Left(group));
+                    }
+                    entry.state = State::Failed { until, refusal };
                     let waiting = std::mem::take(&mut entry.waiting);
                     self.fail_waiting(waiting, Drop::NoGroup);
                 }
@@ -592,7 +617,7 @@ impl Administration {
                 match is_kept && !entry.is_asked() {
                     true => entry.again = Some(until),
                     false => {
-                        entry.state = State::Failed { until };
+                        entry.state = State::Failed { until, refusal };
                         let waiting = std::mem::take(&mut entry.waiting);
                         self.fail_waiting(waiting, Drop::NoPath);
                     }
@@ -647,18 +672,21 @@ impl Administration {
     /// Asks for all memberships and paths again, because the subnet manager may be another one, or
     /// wants memberships to be registered again. Those that are known stay in use until the answer.
     pub fn renew(&mut self, now: u64) {
-        let mut groups: Vec<_> = self
-            .groups
-            .iter()
-            .map(|(group, one)| (*group, one.role))
-            .collect();
-        // The properties of the broadcast group are those of the others.
-        groups.sort_by_key(|(group, _)| *group != self.broadcast);
-        for (group, role) in groups {
-            self.join(group, role, now);
-        }
+        // The properties of the broadcast group, which may have changed, are those of the others.
+        self.is_renewing = true;
+        self.join(self.broadcast, Role::Full, now);
         for to in self.paths.keys().copied().collect::<Vec<_>>() {
             self.ask(to, now);
+        }
+    }
+
+    /// Joins all groups but the broadcast group again.
+    fn rejoin_others(&mut self, now: u64) {
+        let others = self.groups.iter();
+        let others = others.filter(|(group, _)| **group != self.broadcast);
+        let others = others.map(|(group, one)| (*group, one.role));
+        for (group, role) in others.collect::<Vec<_>>() {
+            self.join(group, role, now);
         }
     }
 

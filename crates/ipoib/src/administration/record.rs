@@ -104,7 +104,7 @@ impl Path {
 
 /// The port of an interface, as requests name it.
 #[derive(Debug, Clone, Copy)]
-pub struct Own {
+pub struct Local {
     /// Its GID.
     pub gid: Gid,
     /// The key of the partition's full members.
@@ -129,14 +129,14 @@ fn datagram(method: Method, attribute: u16, transaction: u64, data: &[u8; DATA])
     bytes
 }
 
-fn member(own: &Own, group: Gid, role: Role, more: u64) -> [u8; DATA] {
+fn member(local: &Local, group: Gid, role: Role, more: u64) -> [u8; DATA] {
     let mut data = [0; DATA];
     let components = MGID | PORT_GID | PARTITION | JOIN_STATE | more;
     data[COMPONENTS..RECORD].copy_from_slice(&components.to_be_bytes());
     let record = &mut data[RECORD..];
     record[..16].copy_from_slice(&group.0);
-    record[16..32].copy_from_slice(&own.gid.0);
-    record[40..42].copy_from_slice(&own.partition.to_be_bytes());
+    record[16..32].copy_from_slice(&local.gid.0);
+    record[40..42].copy_from_slice(&local.partition.to_be_bytes());
     record[48] = role.join_state();
     data
 }
@@ -144,7 +144,7 @@ fn member(own: &Own, group: Gid, role: Role, more: u64) -> [u8; DATA] {
 /// Returns the request to join a group. `properties` are those of the broadcast group for each
 /// other group, which is made if it does not exist.
 pub fn join(
-    own: &Own,
+    local: &Local,
     group: Gid,
     role: Role,
     properties: Option<&Properties>,
@@ -154,7 +154,7 @@ pub fn join(
         Some(_) => QUEUE_KEY | MTU | TRAFFIC_CLASS | RATE | LEVELS,
         None => 0,
     };
-    let mut data = member(own, group, role, more);
+    let mut data = member(local, group, role, more);
     if let Some(properties) = properties {
         let record = &mut data[RECORD..];
         record[32..36].copy_from_slice(&properties.queue_key.to_be_bytes());
@@ -166,21 +166,21 @@ pub fn join(
 }
 
 /// Returns the request to leave a group.
-pub fn leave(own: &Own, group: Gid, role: Role, transaction: u64) -> Datagram {
-    let data = member(own, group, role, 0);
+pub fn leave(local: &Local, group: Gid, role: Role, transaction: u64) -> Datagram {
+    let data = member(local, group, role, 0);
     datagram(DELETE, MEMBER, transaction, &data)
 }
 
 /// Returns the request for the path to a port.
-pub fn path(own: &Own, to: Gid, traffic_class: u8, transaction: u64) -> Datagram {
+pub fn path(local: &Local, to: Gid, traffic_class: u8, transaction: u64) -> Datagram {
     let mut data = [0; DATA];
     data[COMPONENTS..RECORD].copy_from_slice(&PATH_COMPONENTS.to_be_bytes());
     let record = &mut data[RECORD..];
     record[8..24].copy_from_slice(&to.0);
-    record[24..40].copy_from_slice(&own.gid.0);
+    record[24..40].copy_from_slice(&local.gid.0);
     // Traffic class, then one path, which need not be reversible.
     record[48..50].copy_from_slice(&[traffic_class, 1]);
-    record[50..52].copy_from_slice(&own.partition.to_be_bytes());
+    record[50..52].copy_from_slice(&local.partition.to_be_bytes());
     datagram(Method::GET, PATH, transaction, &data)
 }
 
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const OWN: Own = Own {
+    const LOCAL: Local = Local {
         gid: Gid([7; 16]),
         partition: 0x8010,
     };
@@ -261,7 +261,7 @@ mod tests {
             status: u16, transaction: u64,
         ) {
             let properties = Properties { lid: 0, queue_key, mtu, rate, traffic_class, levels };
-            let request = join(&OWN, Gid([0xff; 16]), Role::Full, Some(&properties), transaction);
+            let request = join(&LOCAL, Gid([0xff; 16]), Role::Full, Some(&properties), transaction);
             prop_assert!(Answer::parse(&request).is_none());
             let bytes = answer(request, status);
             let read = Answer::parse(&bytes).unwrap();
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_specification_has_them() {
-        let mut bytes = answer(path(&OWN, Gid([9; 16]), 3, 1), 0);
+        let mut bytes = answer(path(&LOCAL, Gid([9; 16]), 3, 1), 0);
         assert_eq!(bytes[..4], [1, 3, 2, 0x81]);
         assert_eq!(bytes[48..56], (0x3400_u64 | 0xc).to_be_bytes());
         assert_eq!(
@@ -296,11 +296,11 @@ mod tests {
                 service_level: 5
             }
         );
-        let bytes = leave(&OWN, Gid([0xff; 16]), Role::SendOnly, 1);
+        let bytes = leave(&LOCAL, Gid([0xff; 16]), Role::SendOnly, 1);
         assert_eq!((bytes[3], bytes[17], bytes[56 + 48]), (0x15, 0x38, 8));
         assert_eq!(bytes[48..56], 0x1_0083_u64.to_be_bytes());
         // Without properties of another group, none is made.
-        let bytes = join(&OWN, Gid([0xff; 16]), Role::Full, None, 1);
+        let bytes = join(&LOCAL, Gid([0xff; 16]), Role::Full, None, 1);
         assert_eq!((bytes[3], bytes[56 + 48]), (2, 1));
         assert_eq!(bytes[48..56], 0x1_0083_u64.to_be_bytes());
     }

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const OWN: Own = Own {
+const LOCAL: Local = Local {
     gid: Gid([7; 16]),
     partition: 0xffff,
 };
@@ -88,7 +88,7 @@ fn answer_all(all: &mut Administration, lid: u16, now: u64) {
 
 /// An interface that has joined its broadcast group.
 fn joined() -> Administration {
-    let mut all = Administration::new(OWN, BROADCAST, 5, 0);
+    let mut all = Administration::new(LOCAL, BROADCAST, 5, 0);
     answer_all(&mut all, 0xc000, 0);
     assert_eq!(all.take_events(), [Event::Joined(BROADCAST, 0xc000)]);
     all
@@ -292,6 +292,109 @@ fn another_queue_key_of_the_broadcast_group_is_reported_and_another_lid_is_not()
         }
         assert_eq!(all.take_events(), wanted);
     }
+}
+
+/// Takes the requests, of which the first is answered as that of a broadcast group with this queue
+/// key.
+fn answer_broadcast(all: &mut Administration, queue_key: u32) {
+    let requests = sent(all);
+    assert_eq!(read(&requests[0]).2, BROADCAST);
+    assert_eq!(requests.len(), 1);
+    let mut bytes = answer(requests[0], 0, 0xc000);
+    bytes[56 + 32..56 + 36].copy_from_slice(&queue_key.to_be_bytes());
+    all.receive(&bytes, 0);
+}
+
+#[test]
+fn other_groups_are_renewed_with_the_new_properties_of_the_broadcast_group() {
+    let mut all = joined();
+    all.set_members(&HashSet::from([group(1)]), 0);
+    answer_all(&mut all, 0xc001, 0);
+    for queue_key in [7_u32, 7, 8] {
+        all.renew(0);
+        answer_broadcast(&mut all, queue_key);
+        let [request] = sent(&mut all).try_into().unwrap();
+        assert_eq!(read(&request), (SET, 0x38, group(1), FULL));
+        assert_eq!(request[56 + 32..56 + 36], queue_key.to_be_bytes());
+        all.receive(&answer(request, 0, 0xc001), 0);
+    }
+    // Without another subnet manager, too.
+    all.join(BROADCAST, Role::Full, 0);
+    answer_broadcast(&mut all, 9);
+    assert_eq!(sent(&mut all).len(), 1);
+}
+
+#[test]
+fn a_leave_is_not_repeated_after_the_group_is_joined_again() {
+    let mut all = joined();
+    let wanted = HashSet::from([group(1)]);
+    all.set_members(&wanted, 0);
+    answer_all(&mut all, 0xc001, 0);
+    all.set_members(&HashSet::new(), 0);
+    all.set_members(&wanted, 0);
+    let methods: Vec<u8> = sent(&mut all).iter().map(|one| read(one).0).collect();
+    assert_eq!(methods, [DELETE, SET]);
+    all.tick(PAUSE);
+    let [request] = sent(&mut all).try_into().unwrap();
+    assert_eq!(read(&request).0, SET);
+}
+
+#[test]
+fn a_join_without_an_answer_is_left_and_a_refused_one_is_not() {
+    for is_refused in [false, true] {
+        let mut all = joined();
+        all.set_members(&HashSet::from([group(1)]), 0);
+        let [request] = sent(&mut all).try_into().unwrap();
+        match is_refused {
+            true => all.receive(&answer(request, NOT_FOUND, 0), 0),
+            false => (1..=u64::from(REQUESTS)).for_each(|number| all.tick(number * PAUSE)),
+        }
+        assert_eq!(all.group(group(1), 0), Lookup::Failed(Drop::NoGroup));
+        sent(&mut all);
+        all.set_members(&HashSet::new(), 0);
+        let methods: Vec<u8> = sent(&mut all).iter().map(|one| read(one).0).collect();
+        assert_eq!(methods, Vec::from_iter((!is_refused).then_some(DELETE)));
+    }
+}
+
+#[test]
+fn a_known_group_that_is_refused_is_not_received_any_more() {
+    let mut all = joined();
+    all.set_members(&HashSet::from([group(1)]), 0);
+    answer_all(&mut all, 0xc001, 0);
+    all.take_events();
+    all.join(group(1), Role::Full, 0);
+    let [request] = sent(&mut all).try_into().unwrap();
+    all.receive(&answer(request, NOT_FOUND, 0), 0);
+    let refused = Event::Refused(group(1), Refusal::Status(NOT_FOUND));
+    assert_eq!(all.take_events(), [refused, Event::Left(group(1))]);
+}
+
+#[test]
+fn another_lid_soon_after_an_answer_is_asked_for_after_a_pause() {
+    let mut all = joined();
+    all.path(port(1), 0);
+    answer_all(&mut all, 0xc000, 0);
+    all.hear(port(1), 77, 1);
+    assert!(sent(&mut all).is_empty() && all.is_waiting());
+    all.tick(PAUSE);
+    assert_eq!(sent(&mut all).len(), 1);
+}
+
+#[test]
+fn groups_of_programs_replace_those_that_are_only_sent_to() {
+    let mut all = joined();
+    for number in 0..MOST as u16 - 1 {
+        all.group(group(number), 0);
+        if number % 2 == 0 {
+            answer_all(&mut all, 0xc001, 0);
+        }
+    }
+    assert_eq!(all.groups.len(), MOST);
+    let wanted: HashSet<Gid> = (2000..2000 + MOST as u16 - 1).map(group).collect();
+    all.set_members(&wanted, 1);
+    assert_eq!(all.groups.len(), MOST);
+    assert!(wanted.iter().all(|gid| all.groups[gid].role == Role::Full));
 }
 
 #[test]

@@ -78,15 +78,13 @@ impl Groups {
 
     /// Receives the packets of a group with this LID from now on.
     pub(super) fn join(&mut self, adapter: &Adapter, gid: Gid, lid: u16) {
+        self.refused.remove(&gid);
         if self.joined.get(&gid) == Some(&lid) {
             return;
         }
         self.leave(adapter, gid);
         match adapter.attach(gid, lid) {
-            Ok(()) => {
-                self.joined.insert(gid, lid);
-                self.refused.remove(&gid);
-            }
+            Ok(()) => _ = self.joined.insert(gid, lid),
             Err(_) => _ = self.refused.insert(gid),
         }
     }

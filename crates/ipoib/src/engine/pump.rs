@@ -269,7 +269,7 @@ impl Pump {
 
     /// Announces the addresses again after changes of the port: neighbours send to the LID of the
     /// last message. After a change of the LID, connections are set up anew, because their peers
-    /// acknowledge to the old one; also if the partition has another place.
+    /// acknowledge to the old one; also if the partition has another P_Key index.
     fn use_port_events(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         let Some(change) = wire.adapter.take_port_events()? else {
             return Ok(());
