@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use verbena_abi::*;
 use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::sync::wait_a_little;
 
 /// An event that a program can read from the descriptor.
 pub trait EventRecord {
@@ -243,13 +244,14 @@ impl<T: EventRecord + Copy> EventQueue<T> {
 
     /// Locks the queue while no thread writes a packet without the lock.
     fn lock_between_writes(&self) -> std::sync::MutexGuard<'_, PendingEvents<T>> {
+        let mut looks = 0;
         loop {
             let waiting = self.lock();
             if !self.is_writing.load(Ordering::Acquire) {
                 return waiting;
             }
             drop(waiting);
-            std::thread::yield_now();
+            wait_a_little(&mut looks);
         }
     }
 

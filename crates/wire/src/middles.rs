@@ -36,7 +36,8 @@ impl<'a> Middles<'a> {
             bth.opcode.operation(),
             Operation::SendMiddle | Operation::WriteMiddle
         );
-        if !is_middle || bth.opcode.service() != Service::Rc || bth.ack_request {
+        let is_padded = bth::LENGTH + packet.payload.len() + icrc::LENGTH != spacing;
+        if !is_middle || bth.opcode.service() != Service::Rc || bth.ack_request || is_padded {
             return None;
         }
         let mut count = 1;
@@ -253,5 +254,15 @@ mod tests {
         }
         bytes[8] |= 0x80;
         assert!(Middles::at_front(&bytes, SPACING).is_none());
+        for pad in 1..=3 {
+            let mut bytes = packets(Operation::WriteMiddle, 7, 4);
+            for packet in bytes.chunks_exact_mut(SPACING) {
+                packet[1] |= pad << 4;
+            }
+            assert!(
+                Middles::at_front(&bytes, SPACING).is_none(),
+                "{pad} bytes of padding"
+            );
+        }
     }
 }

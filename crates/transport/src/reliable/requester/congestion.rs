@@ -9,7 +9,8 @@
 //!
 //! The largest window is the usual one or a wide one. The wide one keeps both ends at work where an
 //! answer takes long. It holds only while no packet is lost: a peer need not keep as many packets
-//! behind a gap.
+//! behind a gap, and its socket's buffer need not have space for them. So each loss in a wide
+//! window doubles the packets without a loss after which it is wide again.
 
 use verbena_wire::Psn;
 
@@ -18,8 +19,10 @@ const RECOVERY: u32 = 5;
 /// Packets by which each later step raises the target.
 const GROWTH: u32 = 4;
 
-/// Packets that must be acknowledged since the last loss before the window may be wide.
+/// Packets that must be acknowledged without a loss before the window may be wide, at first.
 const INTACT: u32 = 4096;
+/// Largest number of such packets.
+const MOST_INTACT: u32 = INTACT << 12;
 
 #[derive(Debug, Clone)]
 pub(super) struct Congestion {
@@ -27,8 +30,10 @@ pub(super) struct Congestion {
     wide: u32,
     /// The largest window at present: the usual or the wide one.
     most: u32,
-    /// Packets acknowledged since the last loss, up to [`INTACT`].
+    /// Packets acknowledged since the last loss, up to `needed`.
     intact: u32,
+    /// Packets without a loss after which the window is wide.
+    needed: u32,
     window: u32,
     target: u32,
     steps: u32,
@@ -45,6 +50,7 @@ impl Congestion {
             wide: most,
             most,
             intact: 0,
+            needed: INTACT,
             window: most,
             target: most,
             steps: 0,
@@ -64,6 +70,9 @@ impl Congestion {
 
     /// Handles the loss of a packet: the usual window holds again.
     pub(super) fn lost(&mut self) {
+        if self.most > self.usual {
+            self.needed = (2 * self.needed).min(MOST_INTACT);
+        }
         self.intact = 0;
         self.most = self.usual;
         self.window = self.window.min(self.most);
@@ -84,8 +93,8 @@ impl Congestion {
     /// Records that `packets` more packets, and so all before `oldest`, are acknowledged.
     pub(super) fn acknowledged(&mut self, packets: u32, oldest: Psn) {
         self.reacted = self.reacted.filter(|until| oldest.precedes(*until));
-        self.intact = (self.intact + packets).min(INTACT);
-        if self.intact == INTACT && self.most < self.wide {
+        self.intact = (self.intact + packets).min(self.needed);
+        if self.intact == self.needed && self.most < self.wide {
             if self.window == self.most {
                 self.window = self.wide;
             }
@@ -144,21 +153,26 @@ mod tests {
         congestion.acknowledged(INTACT, Psn::new(0));
         assert_eq!(congestion.window(), 124, "no wide window is set");
         congestion.set_wide(248);
-        for lost in [true, false] {
+        for (lost, needed) in [(true, 2 * INTACT), (false, 4 * INTACT)] {
             congestion.acknowledged(0, Psn::new(0));
             assert_eq!(congestion.window(), 248);
             congestion.lost();
             assert_eq!(congestion.window(), 124);
-            congestion.acknowledged(INTACT - 1, Psn::new(0));
+            congestion.acknowledged(needed - 1, Psn::new(0));
             assert_eq!(congestion.window(), 124);
             if lost {
                 congestion.lost();
-                congestion.acknowledged(INTACT - 1, Psn::new(0));
+                congestion.acknowledged(needed - 1, Psn::new(0));
                 assert_eq!(congestion.window(), 124, "lost again");
             }
             congestion.acknowledged(1, Psn::new(0));
             assert_eq!(congestion.window(), 248);
         }
+        for _ in 0..100 {
+            congestion.lost();
+            congestion.acknowledged(MOST_INTACT, Psn::new(0));
+        }
+        assert_eq!(congestion.window(), 248, "in the end it is wide again");
     }
 
     #[test]

@@ -280,10 +280,13 @@ impl Requester {
             return;
         }
         match (repair.cause, self.peer) {
-            (Cause::Missed(_), Peer::MayKeep { .. }) => self.send_again(Repair {
-                packets: 2 * repair.packets,
-                ..next
-            }),
+            (Cause::Missed(_), Peer::MayKeep { .. }) => {
+                self.congestion.lost();
+                self.send_again(Repair {
+                    packets: 2 * repair.packets,
+                    ..next
+                });
+            }
             (Cause::Told, Peer::MayKeep { .. }) if behind >= TELLING => {
                 let most = match self.losses.are_frequent(self.oldest) {
                     true => TELLING_FREQUENT_LOSSES,
