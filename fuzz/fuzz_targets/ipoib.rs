@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use libfuzzer_sys::fuzz_target;
+use verbena_ipoib::Path;
 use verbena_ipoib::address::Prefixed;
 use verbena_ipoib::connection::message::Message;
 use verbena_ipoib::connection::{Connections, End, Pairs, Side, Way};
@@ -19,7 +20,7 @@ use verbena_ipoib::fragment;
 use verbena_ipoib::hardware_address::{self, HardwareAddress};
 use verbena_ipoib::join::Joiner;
 use verbena_ipoib::neighbour::Neighbour;
-use verbena_ipoib::station::{Interface, Link, Sent, Source, Station, Taken};
+use verbena_ipoib::station::{Interface, Link, Origin, Sent, Source, Station, Taken};
 use verbena_verbs::Gid;
 
 const MTU: usize = 65_520;
@@ -95,7 +96,7 @@ impl Link for Recorder {
             .receive(message, source, now, &mut self.pairs)
     }
 
-    fn multicast(&mut self, _: Gid, _: Protocol, packet: &[u8]) -> Sent {
+    fn multicast(&mut self, _: Gid, _: Protocol, packet: &[u8], _: Origin) -> Sent {
         assert!(packet.len() <= DATAGRAM_MTU);
         Sent::Done
     }
@@ -170,7 +171,10 @@ fuzz_target!(|input: &[u8]| {
         let address = hardware(2 + (kind >> 2 & 3));
         let source = Source {
             queue_pair: address.queue_pair,
-            lid: 1,
+            path: Path {
+                lid: 1,
+                service_level: 0,
+            },
             gid: (kind & 2 == 0).then_some(address.gid),
         };
         station.receive(bytes, source, now, &mut link);

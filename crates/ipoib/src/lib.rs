@@ -43,4 +43,5 @@ mod transport;
 mod tun;
 mod unacknowledged;
 
+pub use administration::record::Path;
 pub use tun::LONGEST_NAME;

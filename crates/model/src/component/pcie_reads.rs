@@ -225,8 +225,9 @@ impl Request {
         // A request goes between the packets of a write in progress: it costs link time but does
         // not wait for the whole write.
         let way = bus.asks + bus.profile.propagation;
-        // If more wait than there are slots, some still wait when it comes, as each slot that they
-        // take is held for longer than its way. Its arrival then changes nothing but the queue.
+        // If more wait than there are slots, some still wait when it arrives, because a slot is
+        // held for longer than the way takes. So its arrival needs no event of its own. (With a
+        // single slot, events of that very instant may come in another order than with one.)
         let sees_queue = bus.on_bus.get() == 0 && bus.latency > way;
         let slots = &bus.slots;
         let early = sees_queue.then(|| slots.enter_before_coming(&bus.sim, slots.size()));

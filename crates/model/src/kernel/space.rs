@@ -41,7 +41,7 @@ pub struct Space {
     free: Cell<u64>,
     /// The first amount that becomes free; [`NEVER`] if none does.
     first: Cell<(Time, u64)>,
-    /// Ticket of the first waiting task, or [`NOBODY`].
+    /// Ticket of the first waiting task, or [`NO_TICKET`].
     turn: Cell<u64>,
     crowd: RefCell<Option<Box<Crowd>>>,
 }
@@ -50,7 +50,7 @@ pub struct Space {
 const NEVER: (Time, u64) = (Time(u64::MAX), 0);
 
 /// No task waits.
-const NOBODY: u64 = u64::MAX;
+const NO_TICKET: u64 = u64::MAX;
 
 impl Space {
     /// Creates a space that is entirely free.
@@ -59,14 +59,14 @@ impl Space {
             size,
             free: Cell::new(size),
             first: Cell::new(NEVER),
-            turn: Cell::new(NOBODY),
+            turn: Cell::new(NO_TICKET),
             crowd: RefCell::new(None),
         }
     }
 
     /// Returns whether a task waits.
     fn is_crowded(&self) -> bool {
-        self.turn.get() != NOBODY
+        self.turn.get() != NO_TICKET
     }
 
     /// Caps an amount at the size of the space.
@@ -180,7 +180,7 @@ impl Space {
         }
         crowd.queue.pop_front();
         let next = crowd.queue.front();
-        self.turn.set(next.map_or(NOBODY, |next| next.ticket));
+        self.turn.set(next.map_or(NO_TICKET, |next| next.ticket));
         match next {
             Some(next) if self.free.get() < u64::from(next.wants) => {
                 crowd.look_again(sim, self.first.get().0);
