@@ -183,7 +183,7 @@ fn state_is_the_same_as_after_single_packets() {
     assert!(together > 5_000, "{together}");
 }
 
-/// Returns these packets without the first, as one buffer with room for ICRCs.
+/// Returns the packets behind the first in one buffer, with space for their ICRCs.
 fn behind_first(packets: &[Vec<u8>]) -> Vec<u8> {
     let sealed = packets[1..]
         .iter()

@@ -225,9 +225,9 @@ impl Request {
         // A request goes between the packets of a write in progress: it costs link time but does
         // not wait for the whole write.
         let way = bus.asks + bus.profile.propagation;
-        // If more wait than there are slots, some still wait when it arrives, because a slot is
-        // held for longer than the way takes. So its arrival needs no event of its own. (With a
-        // single slot, events of that very instant may come in another order than with one.)
+        // If more requests wait than there are slots, some still wait when this one arrives,
+        // because each slot is held for longer than the transfer takes. So the arrival needs no
+        // event. With a single slot, this may change the order of events at the same time.
         let sees_queue = bus.on_bus.get() == 0 && bus.latency > way;
         let slots = &bus.slots;
         let early = sees_queue.then(|| slots.enter_before_coming(&bus.sim, slots.size()));
