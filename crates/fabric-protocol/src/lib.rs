@@ -9,8 +9,12 @@
 //!   [`NodeState`], which the program acknowledges with its version; the next one follows only
 //!   then. [`Datagram`]s go both ways.
 //! - A message with a descriptor is a [`Call`], which is answered over that descriptor.
+//!
+//! [`interface`] has the entries by which the connection manager finds IP interfaces; they need no
+//! fabric.
 
 pub mod datagram;
+pub mod interface;
 pub mod rate;
 mod state;
 pub mod traffic;

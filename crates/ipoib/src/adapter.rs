@@ -348,6 +348,11 @@ impl Adapter {
         self.port
     }
 
+    /// Returns the LID of the port.
+    pub fn lid(&self) -> u16 {
+        self.attributes.lid
+    }
+
     /// Returns the code of the port's MTU.
     pub fn path_mtu(&self) -> u8 {
         self.attributes.mtu_code as u8

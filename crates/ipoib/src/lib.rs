@@ -33,6 +33,7 @@ pub mod neighbour;
 mod netlink;
 mod offload;
 mod proc_file;
+mod published;
 mod rate_limit;
 mod receives;
 mod segment;

@@ -21,6 +21,8 @@ use crate::tun;
 
 /// Shortest MTU with which the kernel has IPv6 on an interface.
 pub const IPV6_MTU: u32 = 1280;
+/// The network namespace of this process.
+const NAMESPACE: &str = "/proc/self/ns/net";
 /// Rights in the namespace that a command keeps which does not run as root: configuration of
 /// interfaces, raw sockets (`ping`), ports below 1024.
 const RIGHTS: [CapabilitySet; 3] = [
@@ -98,9 +100,10 @@ pub enum Failure {
 pub struct Made {
     /// Its index.
     pub index: u32,
-    /// Its TUN device, connections with the kernel, the files with memberships in groups, and those
-    /// with TCP connections: as the process that serves it takes them.
-    pub descriptors: [OwnedFd; 7],
+    /// Its TUN device, connections with the kernel, the files with memberships in groups, those
+    /// with TCP connections, and that of its network namespace: as the process that serves it takes
+    /// them.
+    pub descriptors: [OwnedFd; 8],
 }
 
 /// Moves this process into new namespaces and makes the interface there. The process must have one
@@ -138,6 +141,7 @@ pub fn enter(plan: &Plan) -> Result<Made, Failure> {
         source,
     };
     let file = |name| proc_file::open(name).map(OwnedFd::from).map_err(general);
+    let namespace = fs::File::open(NAMESPACE).map_err(general)?;
     let changes = Changes::open().map_err(general)?;
     let kernel = Netlink::open().map_err(general)?;
     Ok(Made {
@@ -150,6 +154,7 @@ pub fn enter(plan: &Plan) -> Result<Made, Failure> {
             file("igmp6")?,
             file("tcp")?,
             file("tcp6")?,
+            namespace.into(),
         ],
     })
 }

@@ -6,6 +6,7 @@
 //! listener. The port's last listener leaves a symbolic link in the runtime directory, whose target
 //! is its process ID; the link's time is that of its closing.
 
+use crate::hosts::Host;
 use rustix::fs::{AtFlags, readlinkat, statat, symlinkat, unlinkat};
 use rustix::process::{Pid, test_kill_process};
 use std::fs::File;
@@ -15,20 +16,24 @@ use std::time::{Duration, SystemTime};
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Records that this process stopped listening at a port.
-pub fn record(directory: &File, space: u16, port: u16) {
-    forget(directory, space, port);
+pub fn record(directory: &File, host: &Host, space: u16, port: u16) {
+    forget(directory, host, space, port);
     // Without the record, a request waits no longer than for any port.
-    let _ = symlinkat(std::process::id().to_string(), directory, name(space, port));
+    let _ = symlinkat(
+        std::process::id().to_string(),
+        directory,
+        name(host, space, port),
+    );
 }
 
 /// Removes the record of a port, as a process listens there again.
-pub fn forget(directory: &File, space: u16, port: u16) {
-    let _ = unlinkat(directory, name(space, port), AtFlags::empty());
+pub fn forget(directory: &File, host: &Host, space: u16, port: u16) {
+    let _ = unlinkat(directory, name(host, space, port), AtFlags::empty());
 }
 
 /// Returns the living process that stopped listening at a port a moment ago, if there is one.
-pub fn recent_listener(directory: &File, space: u16, port: u16) -> Option<Pid> {
-    let name = name(space, port);
+pub fn recent_listener(directory: &File, host: &Host, space: u16, port: u16) -> Option<Pid> {
+    let name = name(host, space, port);
     let status = statat(directory, &*name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let closed = SystemTime::UNIX_EPOCH + Duration::from_secs(status.st_ctime.try_into().ok()?);
     // A time in the future is that of a clock that was set back.
@@ -45,8 +50,8 @@ pub fn recent_listener(directory: &File, space: u16, port: u16) -> Option<Pid> {
     is_alive.then_some(process)
 }
 
-fn name(space: u16, port: u16) -> String {
-    format!("cm-{space:04x}-{port}.closed")
+fn name(host: &Host, space: u16, port: u16) -> String {
+    format!("cm-{host}{space:04x}-{port}.closed")
 }
 
 #[cfg(test)]
@@ -59,22 +64,27 @@ mod tests {
         let path = std::env::temp_dir().join(format!("verbena-closed-{}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         let directory = File::open(&path).unwrap();
-        assert_eq!(recent_listener(&directory, 0x106, 18515), None);
-        record(&directory, 0x106, 18515);
+        let host = Host::default();
+        assert_eq!(recent_listener(&directory, &host, 0x106, 18515), None);
+        record(&directory, &host, 0x106, 18515);
         let own = Pid::from_raw(std::process::id() as i32);
-        assert_eq!(recent_listener(&directory, 0x106, 18515), own);
-        assert_eq!(recent_listener(&directory, 0x106, 18516), None);
-        assert_eq!(recent_listener(&directory, 0x13f, 18515), None);
-        forget(&directory, 0x106, 18515);
-        assert_eq!(recent_listener(&directory, 0x106, 18515), None);
+        assert_eq!(recent_listener(&directory, &host, 0x106, 18515), own);
+        assert_eq!(recent_listener(&directory, &host, 0x106, 18516), None);
+        assert_eq!(recent_listener(&directory, &host, 0x13f, 18515), None);
+        forget(&directory, &host, 0x106, 18515);
+        assert_eq!(recent_listener(&directory, &host, 0x106, 18515), None);
 
         let mut gone = Command::new("true").spawn().unwrap();
         let process = gone.id().to_string();
         gone.wait().unwrap();
         for target in [&*process, "0", "-1", "99999999999", "none", ""] {
-            forget(&directory, 0x106, 18515);
-            let _ = symlinkat(target, &directory, name(0x106, 18515));
-            assert_eq!(recent_listener(&directory, 0x106, 18515), None, "{target}");
+            forget(&directory, &host, 0x106, 18515);
+            let _ = symlinkat(target, &directory, name(&host, 0x106, 18515));
+            assert_eq!(
+                recent_listener(&directory, &host, 0x106, 18515),
+                None,
+                "{target}"
+            );
         }
         std::fs::remove_dir_all(path).unwrap();
     }

@@ -140,9 +140,12 @@ impl State {
         let waits = clock::now() < deadline
             || self
                 .ports
-                .recent_listener(request.space, request.destination.port())
+                .recent_listener(self.ports.host(), request.space, request.destination.port())
                 .is_some();
-        match self.ports.connect(request.space, request.destination) {
+        match self
+            .ports
+            .connect(self.ports.host(), request.space, request.destination)
+        {
             Ok(stream) => {
                 if let Ok(mut peer_transport) = LocalStream::new(stream) {
                     // A listener that does not take it has just exited; the request is

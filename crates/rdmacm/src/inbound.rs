@@ -179,7 +179,8 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
     }
     let destination = address::parse(&request.destination).ok()??;
     let source = address::parse(&request.source).ok()??;
-    let number = accept_request(state, &caller, request, Path::local(destination, source))?;
+    let path = state.hosts.path(destination, source);
+    let number = accept_request(state, &caller, request, path)?;
     let identifier = state.identifiers.get_mut(number)?;
     let source = Source::Identifier(number, identifier.generation);
     let watched = state.watch.add(&caller.local_stream, source);

@@ -27,7 +27,8 @@
 //!
 //! **Addresses.** Every address of this host resolves to the adapter, as all its processes share
 //! one port ([`address`]). An address of another host is reached over RoCE if its route starts at
-//! the port ([`path`]); otherwise it does not resolve.
+//! the port ([`path`]), and over InfiniBand if it is that of an interface of `verbena ipoib` and
+//! the program is in the namespace of another one ([`hosts`]); otherwise it does not resolve.
 //!
 //! **Not implemented.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the
 //! refusal); alternate paths.
@@ -52,6 +53,7 @@ pub mod dispatch;
 pub mod due_steps;
 pub mod event;
 pub mod exchange;
+pub mod hosts;
 pub mod identifier;
 pub mod inbound;
 pub mod inbox;

@@ -10,7 +10,8 @@ use crate::abi::{AddressVector, PathRecord};
 use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca_net::device::{Device, active_mtu, gid, lid, pkey};
+use verbena_fabric_protocol::interface::Entry;
+use verbena_hca_net::device::{Device, active_mtu, gid, lid, pkey, pkeys};
 use verbena_hca_net::link::{self, FIRST_PORT, GidLocation};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::interfaces;
@@ -27,6 +28,8 @@ pub struct Path {
     pub source: [u8; 16],
     /// The GID's index in the port's table.
     pub index: u8,
+    /// The index of its partition's P_Key in the port's table.
+    pub pkey_index: u16,
     /// The peer's GID.
     pub destination: [u8; 16],
     /// The peer's LID; 0 over Ethernet.
@@ -54,6 +57,7 @@ impl Path {
             port,
             source: gid.bytes(),
             index,
+            pkey_index: 0,
             destination: gid.bytes(),
             lid: lid(port),
             mtu: active_mtu(port) as u8,
@@ -81,6 +85,23 @@ impl Path {
             (None, Some(there)) => Path::from(there.port, there.index, gid_of(peer)),
             // Loopback, an address of another interface, or a port whose GID is no address.
             (None, None) => Path::loopback(),
+        }
+    }
+
+    /// Returns the path between two interfaces of IP over InfiniBand, the first of them on a port of
+    /// this host.
+    pub fn between(here: &Entry, there: &Entry) -> Path {
+        let mut ports = FIRST_PORT..=link::ports();
+        let port = ports.find(|port| gid(*port).bytes() == here.gid);
+        let port = port.unwrap_or(FIRST_PORT);
+        let mut keys = 0..pkeys() as u16;
+        Path {
+            pkey_index: keys
+                .find(|index| pkey(port, *index) == here.partition)
+                .unwrap_or(0),
+            destination: there.gid,
+            lid: there.lid,
+            ..Path::from(port, 0, gid(port))
         }
     }
 
@@ -133,9 +154,14 @@ impl Path {
         PathRecord {
             dgid: self.destination,
             sgid: self.source,
-            pkey: pkey(self.port, 0).to_be_bytes(),
+            pkey: self.pkey().to_be_bytes(),
             ..Default::default()
         }
+    }
+
+    /// Returns the P_Key of its partition.
+    pub fn pkey(&self) -> u16 {
+        pkey(self.port, self.pkey_index)
     }
 
     /// Returns the address vector of the peer.

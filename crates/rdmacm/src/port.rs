@@ -12,6 +12,7 @@
 
 use crate::address;
 use crate::closed_port;
+use crate::hosts::Host;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
 use rustix::io::Errno as Os;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -60,14 +61,17 @@ fn only_by_default() -> bool {
     setting.is_ok_and(|text| text.trim() == "1")
 }
 
-/// The directory of the lock files.
+/// The ports of a host.
 pub struct Ports {
+    /// The directory of the lock files.
     directory: File,
+    host: Host,
 }
 
 /// A held port.
 pub struct Port {
     directory: File,
+    host: Host,
     /// Held locks with their file names, the one of the specific address first.
     locks: Vec<(OwnedFd, String)>,
     space: u16,
@@ -78,13 +82,13 @@ pub struct Port {
 }
 
 impl Ports {
-    /// Opens the ports of a runtime directory.
+    /// Opens the ports of a host in a runtime directory.
     ///
     /// # Errors
     /// Those of open(2).
-    pub fn open(directory: &Path) -> Result<Ports> {
+    pub fn open(directory: &Path, host: Host) -> Result<Ports> {
         let directory = File::open(directory)?;
-        Ok(Ports { directory })
+        Ok(Ports { directory, host })
     }
 
     /// Reserves a port in `space`; port 0 takes any free one. Returns the address with its port.
@@ -121,6 +125,7 @@ impl Ports {
     fn hold(&self, space: u16, claim: PortRequest) -> Result<Port> {
         let mut port = Port {
             directory: self.directory.try_clone()?,
+            host: self.host.clone(),
             locks: Vec::new(),
             space,
             claim,
@@ -131,7 +136,7 @@ impl Ports {
             port.lock_family(*family)?;
         }
         if !claim.address.ip().is_unspecified() {
-            let special = special_name(space, claim.address);
+            let special = special_name(&self.host, space, claim.address);
             let taken = match claim.address.ip().to_canonical().is_loopback() {
                 true => libc::EADDRNOTAVAIL,
                 false => libc::EADDRINUSE,
@@ -141,11 +146,16 @@ impl Ports {
         Ok(port)
     }
 
-    /// Connects to the listener at `address`, or at the wildcard address of its port.
+    /// Returns the host whose ports these are.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Connects to the listener of a host at `address`, or at the wildcard address of its port.
     ///
     /// # Errors
     /// ECONNREFUSED if there is none, EAGAIN if its queue is full.
-    pub fn connect(&self, space: u16, address: SocketAddr) -> Result<UnixStream> {
+    pub fn connect(&self, host: &Host, space: u16, address: SocketAddr) -> Result<UnixStream> {
         let (four, six) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
         let own = match address {
             SocketAddr::V4(_) => four,
@@ -169,7 +179,7 @@ impl Ports {
                 address: candidate,
                 family_only,
             };
-            match self.connect_to(&socket_name(space, claim)) {
+            match self.connect_to(&socket_name(host, space, claim)) {
                 Err(Os::NOENT | Os::CONNREFUSED) => (),
                 Err(error) => return Err(Errno(error.raw_os_error())),
                 Ok(stream) => return Ok(stream),
@@ -178,10 +188,10 @@ impl Ports {
         Err(Errno(libc::ECONNREFUSED))
     }
 
-    /// Returns the living process that stopped listening at `port` a moment ago: see
+    /// Returns the living process that stopped listening at `port` of a host a moment ago: see
     /// `closed_port`.
-    pub fn recent_listener(&self, space: u16, port: u16) -> Option<Pid> {
-        closed_port::recent_listener(&self.directory, space, port)
+    pub fn recent_listener(&self, host: &Host, space: u16, port: u16) -> Option<Pid> {
+        closed_port::recent_listener(&self.directory, host, space, port)
     }
 
     fn connect_to(&self, name: &str) -> rustix::io::Result<UnixStream> {
@@ -198,7 +208,7 @@ impl Ports {
 impl Port {
     /// Locks the port of one address family.
     fn lock_family(&mut self, family: char) -> Result<()> {
-        let name = family_name(self.space, self.claim.address.port(), family);
+        let name = family_name(&self.host, self.space, self.claim.address.port(), family);
         let operation = match self.claim.address.ip().is_unspecified() {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
@@ -219,7 +229,7 @@ impl Port {
             self.lock_family(*family)?;
         }
         for family in before.iter().filter(|family| !after.contains(family)) {
-            let name = family_name(self.space, claim.address.port(), *family);
+            let name = family_name(&self.host, self.space, claim.address.port(), *family);
             if let Some(at) = self.locks.iter().position(|(_, of)| *of == name) {
                 let (file, name) = self.locks.remove(at);
                 self.unlock(&file, &name);
@@ -257,7 +267,7 @@ impl Port {
     pub fn listen(&mut self) -> Result<UnixListener> {
         // It gets its name only once it listens, so that a peer that sees the name can connect; it
         // replaces the leftover of a killed holder.
-        let socket = socket_name(self.space, self.claim);
+        let socket = socket_name(&self.host, self.space, self.claim);
         let making = format!("{socket}.new");
         let _ = unlinkat(&self.directory, &*making, rustix::fs::AtFlags::empty());
         let listener = UnixListener::bind(within(&self.directory, &making))?;
@@ -265,7 +275,12 @@ impl Port {
         renameat(&self.directory, &*making, &self.directory, &*socket)
             .map_err(|error| Errno(error.raw_os_error()))?;
         self.listens = true;
-        closed_port::forget(&self.directory, self.space, self.claim.address.port());
+        closed_port::forget(
+            &self.directory,
+            &self.host,
+            self.space,
+            self.claim.address.port(),
+        );
         Ok(listener)
     }
 }
@@ -288,9 +303,14 @@ impl Drop for Port {
     fn drop(&mut self) {
         if self.listens {
             if self.is_chosen {
-                closed_port::record(&self.directory, self.space, self.claim.address.port());
+                closed_port::record(
+                    &self.directory,
+                    &self.host,
+                    self.space,
+                    self.claim.address.port(),
+                );
             }
-            self.remove(&socket_name(self.space, self.claim));
+            self.remove(&socket_name(&self.host, self.space, self.claim));
         }
         for (file, name) in &self.locks {
             self.unlock(file, name);
@@ -298,20 +318,20 @@ impl Drop for Port {
     }
 }
 
-fn family_name(space: u16, port: u16, family: char) -> String {
-    format!("cm-{space:04x}-{port}-ipv{family}")
+fn family_name(host: &Host, space: u16, port: u16, family: char) -> String {
+    format!("cm-{host}{space:04x}-{port}-ipv{family}")
 }
 
-fn special_name(space: u16, address: SocketAddr) -> String {
+fn special_name(host: &Host, space: u16, address: SocketAddr) -> String {
     format!(
-        "cm-{space:04x}-{}-{}",
+        "cm-{host}{space:04x}-{}-{}",
         address.port(),
         address::name(address)
     )
 }
 
-fn socket_name(space: u16, claim: PortRequest) -> String {
-    let special = special_name(space, claim.address);
+fn socket_name(host: &Host, space: u16, claim: PortRequest) -> String {
+    let special = special_name(host, space, claim.address);
     let only = if claim.family_only { "-only" } else { "" };
     format!("{special}{only}.socket")
 }
@@ -391,7 +411,7 @@ mod tests {
     #[test]
     fn a_port_can_be_bound_once() {
         let scratch = Scratch::new("once");
-        let ports = Ports::open(&scratch.0).unwrap();
+        let ports = Ports::open(&scratch.0, Host::default()).unwrap();
         for (first, same, other, same_is) in [
             (
                 "127.0.0.1:7471",
@@ -424,7 +444,7 @@ mod tests {
     #[test]
     fn ipv4_and_ipv6_share_a_port_if_ipv6_only() {
         let scratch = Scratch::new("families");
-        let ports = Ports::open(&scratch.0).unwrap();
+        let ports = Ports::open(&scratch.0, Host::default()).unwrap();
         let both = |text: &str| PortRequest::new(address(text), Some(false));
         let (any4, any6) = ("0.0.0.0:7471", "[::]:7471");
         for (first, second, expected) in [
@@ -453,7 +473,7 @@ mod tests {
     #[test]
     fn a_port_can_become_ipv6_only_later() {
         let scratch = Scratch::new("later");
-        let ports = Ports::open(&scratch.0).unwrap();
+        let ports = Ports::open(&scratch.0, Host::default()).unwrap();
         let (mut six, _) = ports.reserve(TCP, claim("[::]:7471")).unwrap();
         assert_eq!(
             refused(ports.reserve(TCP, claim("0.0.0.0:7471"))),
@@ -464,10 +484,14 @@ mod tests {
         assert_eq!(six.set_family_only(false), Err(Errno(libc::EADDRNOTAVAIL)));
         let listener = six.listen().unwrap();
         assert_eq!(
-            ports.connect(TCP, address("127.0.0.1:7471")).err(),
+            ports
+                .connect(ports.host(), TCP, address("127.0.0.1:7471"))
+                .err(),
             Some(Errno(libc::ECONNREFUSED))
         );
-        ports.connect(TCP, address("[::1]:7471")).unwrap();
+        ports
+            .connect(ports.host(), TCP, address("[::1]:7471"))
+            .unwrap();
         assert!(listener.accept().is_ok());
         drop((six, four));
     }
@@ -475,15 +499,15 @@ mod tests {
     #[test]
     fn link_local_addresses_are_separate_per_link() {
         let scratch = Scratch::new("links");
-        let ports = Ports::open(&scratch.0).unwrap();
+        let ports = Ports::open(&scratch.0, Host::default()).unwrap();
         let [first, second] = ["[fe80::1%2]:7471", "[fe80::1%3]:7471"].map(address);
         let of = |address| PortRequest::new(address, Some(true));
         let (mut held, _) = ports.reserve(TCP, of(first)).unwrap();
         let (other, _) = ports.reserve(TCP, of(second)).unwrap();
         let listener = held.listen().unwrap();
-        ports.connect(TCP, first).unwrap();
+        ports.connect(ports.host(), TCP, first).unwrap();
         assert!(listener.accept().is_ok());
-        let connected = ports.connect(TCP, second).err();
+        let connected = ports.connect(ports.host(), TCP, second).err();
         assert_eq!(connected, Some(Errno(libc::ECONNREFUSED)));
         assert_eq!(refused(ports.reserve(TCP, of(second))), IN_USE);
         drop((held, other));
@@ -492,7 +516,7 @@ mod tests {
     #[test]
     fn port_zero_finds_any_free_port() {
         let scratch = Scratch::new("any");
-        let ports = Ports::open(&scratch.0).unwrap();
+        let ports = Ports::open(&scratch.0, Host::default()).unwrap();
         let (_a, first) = ports.reserve(TCP, claim("0.0.0.0:0")).unwrap();
         let (_b, second) = ports.reserve(TCP, claim("0.0.0.0:0")).unwrap();
         assert_ne!(first.port(), second.port());
@@ -502,23 +526,30 @@ mod tests {
     #[test]
     fn listeners_are_found_by_address_and_by_wildcard() {
         let scratch = Scratch::new("listen");
-        let ports = Ports::open(&scratch.0).unwrap();
+        let ports = Ports::open(&scratch.0, Host::default()).unwrap();
         let target = address("127.0.0.1:7471");
         assert_eq!(
-            ports.connect(TCP, target).err(),
+            ports.connect(ports.host(), TCP, target).err(),
             Some(Errno(libc::ECONNREFUSED))
         );
         for bound in ["127.0.0.1:7471", "0.0.0.0:7471", "[::]:7471"] {
             let (mut port, _) = ports.reserve(TCP, claim(bound)).unwrap();
             let listener = port.listen().unwrap();
-            ports.connect(TCP, target).unwrap();
+            ports.connect(ports.host(), TCP, target).unwrap();
             assert!(listener.accept().is_ok(), "{bound}");
-            assert_eq!(ports.recent_listener(TCP, 7471), None, "{bound}");
+            assert_eq!(
+                ports.recent_listener(ports.host(), TCP, 7471),
+                None,
+                "{bound}"
+            );
             drop(port);
-            assert!(ports.recent_listener(TCP, 7471).is_some(), "{bound}");
+            assert!(
+                ports.recent_listener(ports.host(), TCP, 7471).is_some(),
+                "{bound}"
+            );
         }
         assert_eq!(
-            ports.connect(TCP, target).err(),
+            ports.connect(ports.host(), TCP, target).err(),
             Some(Errno(libc::ECONNREFUSED))
         );
     }

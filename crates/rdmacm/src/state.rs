@@ -6,6 +6,7 @@ use crate::connection_state::ConnectionState;
 use crate::connection_table::ConnectionTable;
 use crate::device::TIME_WAIT;
 use crate::event::Event;
+use crate::hosts::Hosts;
 use crate::identifier::Identifier;
 use crate::local_stream::LocalStream;
 use crate::port::Ports;
@@ -51,6 +52,8 @@ pub struct State {
     pub groups: Table<Membership>,
     /// Callers by number.
     pub callers: Table<Caller>,
+    /// The hosts that this process reaches.
+    pub hosts: Hosts,
     /// Ports of this host.
     pub ports: Ports,
     /// Event sources of the thread.
@@ -71,12 +74,15 @@ impl State {
     /// # Errors
     /// Those of joining the registry, of epoll_create1(2) and of timerfd_create(2).
     pub fn new(run: fn(&OwnedFd)) -> Result<State> {
+        let directory = Process::current()?.directory()?;
+        let hosts = Hosts::open(&directory)?;
         Ok(State {
             channels: HashMap::new(),
             identifiers: Table::default(),
             groups: Table::default(),
             callers: Table::default(),
-            ports: Ports::open(&Process::current()?.directory()?)?,
+            ports: Ports::open(&directory, hosts.own())?,
+            hosts,
             watch: Watch::new(run)?,
             connections: ConnectionTable::default(),
             reaper: None,

@@ -202,13 +202,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     check_addresses(&arguments.address)?;
     let library = HOST.software_library()?;
     check_interface()?;
-    let engine = Engine::open(
+    let mut engine = Engine::open(
         &library,
         &arguments.name,
         &arguments.address,
         (arguments.mode.mode(), arguments.partition),
         arguments.mtu,
     )?;
+    engine.publish_in(HOST.runtime_directory());
     let (own, inherited) = descriptor::pair().map_err(Failure::system("make a socket"))?;
     let command = enter_command(engine.plan(), inherited.as_raw_fd(), &arguments.command)?;
     let serving = thread::spawn(move || {

@@ -122,6 +122,11 @@ impl Fabric {
         self.state().ports.get(usize::from(index))
     }
 
+    /// Returns the number of the node.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
     /// Returns the number of ports, which does not change.
     pub fn ports(&self) -> u8 {
         self.state().ports.len() as u8

@@ -106,8 +106,11 @@ impl Directory {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // XRC domains, ports and sockets of processes that were killed.
-            if name.starts_with("xrcd-") || name.starts_with("cm-") || is_socket(&name) {
+            // XRC domains, ports, IP interfaces and sockets of processes that were killed.
+            let is_named = ["xrcd-", "cm-", "ib-"]
+                .iter()
+                .any(|of| name.starts_with(of));
+            if is_named || is_socket(&name) {
                 let _ = fs::remove_file(self.within(&name));
             }
         }

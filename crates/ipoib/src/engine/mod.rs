@@ -5,12 +5,15 @@ mod pump;
 mod wire;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use verbena_fabric_protocol::interface::Entry;
 use verbena_verbs::{Gid, Library};
 
 use self::groups::{Groups, fixed_groups};
@@ -27,6 +30,7 @@ use crate::descriptor;
 use crate::join::Joiner;
 use crate::namespace::{IPV6_MTU, Plan};
 use crate::offload;
+use crate::published::Published;
 use crate::segment::Segments;
 use crate::station::{Interface, Station};
 use crate::sysfs::Link;
@@ -122,6 +126,8 @@ pub struct Engine {
     adapter: Adapter,
     administration: Option<Administration>,
     plan: Plan,
+    /// Where it is published for the connection manager.
+    directory: Option<PathBuf>,
 }
 
 impl Engine {
@@ -177,7 +183,14 @@ impl Engine {
             adapter,
             administration,
             plan,
+            directory: None,
         })
+    }
+
+    /// Publishes the interface in the runtime directory of the adapter while it is served, so that
+    /// the connection manager finds its addresses.
+    pub fn publish_in(&mut self, directory: PathBuf) {
+        self.directory = Some(directory);
     }
 
     /// Returns the interface that the command's process has to make.
@@ -195,14 +208,15 @@ impl Engine {
     pub fn serve(self, control: &OwnedFd) -> Result<Option<Counters>, Failure> {
         let files = descriptor::receive(control).map_err(system("receive the TUN device"))?;
         let (index, files) = files;
-        let Ok(files) = <[OwnedFd; 7]>::try_from(files) else {
+        let Ok(files) = <[OwnedFd; 8]>::try_from(files) else {
             return Ok(None);
         };
-        let [device, changes, kernel, igmp, igmp6, tcp, tcp6] = files;
+        let [device, changes, kernel, igmp, igmp6, tcp, tcp6, namespace] = files;
         let Engine {
             mut adapter,
             mut administration,
             plan,
+            directory,
         } = self;
         adapter.start_receiving();
         let addresses: Vec<Prefixed> = plan
@@ -225,6 +239,22 @@ impl Engine {
         if administration.is_none() && !groups.fixed.iter().all(is_joined) {
             return Err(Failure::NoGroups);
         }
+        let published = match directory {
+            None => None,
+            Some(directory) => {
+                let published = || {
+                    let entry = Entry {
+                        namespace: File::from(namespace).metadata()?.ino(),
+                        process: std::process::id(),
+                        partition: adapter.partition(),
+                        lid: adapter.lid(),
+                        gid: adapter.hardware().gid.0,
+                    };
+                    Published::new(&directory, entry, &addresses)
+                };
+                Some(published().map_err(system("publish the addresses of the interface"))?)
+            }
+        };
         let station = Station::new(Interface {
             hardware: adapter.hardware(),
             partition: adapter.partition(),
@@ -264,6 +294,7 @@ impl Engine {
             groups,
             changes: changes.into(),
             connections: [tcp.into(), tcp6.into()],
+            published,
             ended: None,
             packets: 0,
             average: 0,

@@ -14,6 +14,7 @@ use super::groups::{Groups, fixed_groups};
 use super::wire::{Wire, partial};
 use super::{Failure, LONGEST, system};
 use crate::adapter::{BATCH, Completion, bytes_of_mtu};
+use crate::address::Prefixed;
 use crate::administration::{Administration, Event, Lookup};
 use crate::connected::{Completed, Message};
 use crate::connection::Way;
@@ -22,6 +23,7 @@ use crate::fragment;
 use crate::membership;
 use crate::netlink::Changes;
 use crate::offload::{self, Header};
+use crate::published::Published;
 use crate::segment::Segments;
 use crate::station::{Front, Sent, Source, Station, Taken};
 use crate::unacknowledged::{self, Unacknowledged};
@@ -75,6 +77,8 @@ pub(super) struct Pump {
     pub(super) is_pending: bool,
     pub(super) groups: Groups,
     pub(super) changes: Changes,
+    /// The entries for the connection manager.
+    pub(super) published: Option<Published>,
     /// The files with TCP connections.
     pub(super) connections: [File; 2],
     /// When the command's end was noticed.
@@ -209,6 +213,20 @@ impl Pump {
             self.groups.fixed = fixed_groups(&addresses, wire.adapter.partition());
             self.groups.is_changed = true;
             self.station.set_addresses(&addresses, wire);
+            self.publish(&addresses, wire);
+        }
+    }
+
+    /// Publishes other addresses, or another LID.
+    fn publish(&mut self, addresses: &[Prefixed], wire: &Wire) {
+        let Some(published) = &mut self.published else {
+            return;
+        };
+        if let Err(error) = published.set_addresses(wire.adapter.lid(), addresses) {
+            eprintln!(
+                "verbena: cannot publish the addresses of the interface: {error}; librdmacm does \
+                 not find them"
+            );
         }
     }
 
@@ -288,6 +306,9 @@ impl Pump {
             administration.renew(wire.now);
         }
         self.station.announce(wire);
+        if let Ok(addresses) = wire.kernel.addresses(wire.index) {
+            self.publish(&addresses, wire);
+        }
         if change.is_moved {
             wire.connections.close_all(&mut wire.adapter);
         }

@@ -57,6 +57,7 @@ fn to_init(identifier: &Identifier) -> QueuePairAttributes {
         qkey: QUEUE_KEY,
         qp_access_flags: access,
         port_num: identifier.path.device().1,
+        pkey_index: identifier.path.pkey_index,
         ..Default::default()
     }
 }

@@ -6,10 +6,14 @@ use crate::address;
 use crate::causes;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind};
+use crate::hosts::Hosts;
 use crate::path::{Path, mapped};
 use crate::port::{PortRequest, Ports};
+use crate::service::Service;
 use crate::state::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
 use verbena_abi::ibv_gid;
 use verbena_faults::cm::CmEvent;
 use verbena_hca_net::link;
@@ -35,7 +39,10 @@ pub fn bind(command: &Command<'_>, state: &mut State) -> Result<()> {
 /// Those of [`bind`]; EINVAL if it has an address.
 pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()> {
     let State {
-        identifiers, ports, ..
+        identifiers,
+        hosts,
+        ports,
+        ..
     } = state;
     let identifier = identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
     if identifier.state != ConnectionState::Idle {
@@ -72,15 +79,45 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         identifier.source = Some(address);
     }
     if !address.ip().is_unspecified() {
-        identifier.path = Path::local(address, address);
+        identifier.path = hosts.path(address, address);
     }
     identifier.state = ConnectionState::Bound;
     Ok(())
 }
 
+/// Longest wait for an interface with the address to resolve.
+const LONGEST_RESOLUTION: Duration = Duration::from_secs(3);
+
+/// Waits until the address to resolve is that of an interface, if only one can have it: programs
+/// start together, and address resolution over a network repeats its requests too. It takes no
+/// longer than the program's time limit.
+///
+/// # Errors
+/// EAFNOSUPPORT.
+pub fn await_interface(command: &Command<'_>, service: &Service) -> Result<()> {
+    let wanted: ResolveIp = command.read()?;
+    let Some(destination) = address::parse(&wanted.dst_addr)? else {
+        return Ok(());
+    };
+    let ip = destination.ip();
+    let is_special = ip.is_multicast() || ip.is_unspecified() || ip.is_loopback();
+    if is_special || !service.lock().hosts.has_interface() || address::is_ours(destination) {
+        return Ok(());
+    }
+    let Ok(source) = address::source_towards(destination) else {
+        return Ok(());
+    };
+    let longest = Duration::from_millis(wanted.timeout_ms.into()).min(LONGEST_RESOLUTION);
+    let deadline = Instant::now() + longest;
+    while service.lock().hosts.reach(source, destination).is_none() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
 /// Finds the device towards an address. Every address of this host belongs to the device; another
-/// host's does over RoCE, if its route starts at a port. An address that is unreachable is reported
-/// by an event.
+/// host's does over RoCE, if its route starts at a port, and over InfiniBand if it is that of an
+/// interface ([`Hosts::reach`]). An address that is unreachable is reported by an event.
 ///
 /// # Errors
 /// EINVAL in any state but the first two.
@@ -107,14 +144,16 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             ));
         }
     }
-    let identifier = state.identifier(command.channel, wanted.id)?;
+    let bound = state
+        .identifier(command.channel, wanted.id)?
+        .source_or_any();
     if let Some(event) = causes::take(&[CmEvent::AddressError]) {
         state.raise(wanted.id, event);
         return Ok(());
     }
-    let bound = identifier.source_or_any();
-    let event = match route(bound, destination) {
+    let event = match route(&state.hosts, bound, destination) {
         Ok((source, destination, path)) => {
+            let identifier = state.identifier(command.channel, wanted.id)?;
             identifier.path = path;
             identifier.source = Some(address::with_port(source, bound.port()));
             identifier.destination = Some(destination);
@@ -126,6 +165,10 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
                 true => (
                     "it must be reached through",
                     "one of the interfaces of --interface",
+                ),
+                false if state.hosts.has_interface() => (
+                    "no interface of this partition on this machine has it;",
+                    "start one with `verbena ipoib`",
                 ),
                 false => ("it must be this host's, for", link::ROCE_HINT),
             };
@@ -146,7 +189,11 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
 }
 
 /// Returns source and destination address of the path from `bound` to `destination`, and the path.
-fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, SocketAddr, Path)> {
+fn route(
+    hosts: &Hosts,
+    bound: SocketAddr,
+    destination: SocketAddr,
+) -> Result<(SocketAddr, SocketAddr, Path)> {
     // The wildcard as a destination is the host itself, as with IP sockets; a group is reached
     // through the device too.
     let mut destination = destination;
@@ -165,10 +212,13 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
         address::source_towards(destination)?
     };
     let path = match link::is_ethernet() {
-        _ if !is_group && address::is_ours(destination) => Path::local(source, destination),
+        _ if !is_group && address::is_ours(destination) => hosts.path(source, destination),
         true => Path::remote(source, destination)?,
-        false if is_group => Path::local(source, source),
-        false => return Err(Errno(libc::EHOSTUNREACH)),
+        false if is_group => hosts.path(source, source),
+        false => {
+            let reached = hosts.reach(source, destination);
+            reached.ok_or(Errno(libc::EHOSTUNREACH))?.0
+        }
     };
     if path.is_down() {
         return Err(Errno(libc::ENETDOWN));

@@ -103,11 +103,14 @@ fn awaits_listener(command: &Command<'_>, service: &Service) -> Result<bool> {
     let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
     let mut state = service.lock();
     let identifier = state.identifier(command.channel, wanted.id)?;
-    let space = identifier.space.number();
+    let (space, source) = (identifier.space.number(), identifier.source_or_any());
     let Some(destination) = identifier.destination else {
         return Ok(false);
     };
-    let process = state.ports.recent_listener(space, destination.port());
+    let host = state.hosts.host(source, destination);
+    let process = state
+        .ports
+        .recent_listener(&host, space, destination.port());
     Ok(process.is_some_and(|process| process != rustix::process::getpid()))
 }
 
@@ -117,6 +120,7 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     state.identifier(command.channel, wanted.id)?;
     let State {
         identifiers,
+        hosts,
         ports,
         watch,
         ..
@@ -146,7 +150,8 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     if identifier.path.is_remote() {
         return Ok(write(state, wanted.id, destination, &request));
     }
-    match ports.connect(identifier.space.number(), destination) {
+    let host = hosts.host(identifier.source_or_any(), destination);
+    match ports.connect(&host, identifier.space.number(), destination) {
         Ok(stream) => {
             let local_stream = LocalStream::new(stream)?;
             watch.add(

@@ -13,12 +13,14 @@ use crate::state::{Membership, State};
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
 use verbena_faults::cm::CmEvent;
-use verbena_hca_net::device::PKEY;
 use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// The queue pair number of every group.
 const EVERY_MEMBER: u32 = 0xff_ffff;
+
+/// The bit of a P_Key that the addresses of groups always have.
+const FULL_MEMBER: u16 = 0x8000;
 
 /// Joins a group.
 ///
@@ -37,7 +39,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     let mut vector = identifier.path.address_vector();
     let group = match link::is_ethernet() {
         true => roce_mgid(address.ip(), &identifier.path),
-        false => mgid_of(address.ip(), identifier.space),
+        false => mgid_of(address.ip(), identifier.space, identifier.path.pkey()),
     };
     let group = group.ok_or(Errno::EINVAL)?;
     let membership = Membership {
@@ -110,10 +112,10 @@ fn roce_mgid(group: IpAddr, path: &Path) -> Option<[u8; 16]> {
 /// Returns the group's MGID (RFC 4391, section 4): of an IP group, link-local, in the partition.
 /// RDMA_PS_UDP marks its MGIDs so that they differ from those of IP over InfiniBand. An IPv6
 /// address that is an MGID already stays as it is.
-fn mgid_of(group: IpAddr, space: Space) -> Option<[u8; 16]> {
+fn mgid_of(group: IpAddr, space: Space, pkey: u16) -> Option<[u8; 16]> {
     let mut mgid = [0; 16];
     mgid[..2].copy_from_slice(&[0xff, 0x12]);
-    mgid[4..6].copy_from_slice(&PKEY.to_be_bytes());
+    mgid[4..6].copy_from_slice(&(pkey | FULL_MEMBER).to_be_bytes());
     match group {
         IpAddr::V4(v4) if v4.is_multicast() => {
             mgid[2..4].copy_from_slice(&[0x40, 0x1b]);
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_ip_group_becomes_an_infiniband_group() {
-        let of = |text: &str, space| mgid_of(text.parse().unwrap(), space);
+        let of = |text: &str, space| mgid_of(text.parse().unwrap(), space, 0x7fff);
         let mut expected = [0; 16];
         expected[..6].copy_from_slice(&[0xff, 0x12, 0x40, 0x1b, 0xff, 0xff]);
         expected[12..].copy_from_slice(&[0, 1, 2, 3]);
