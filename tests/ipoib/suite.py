@@ -18,7 +18,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import benchmarks, connected, fabrics, habits, hosts, programs, segments
+from . import benchmarks, connected, fabrics, habits, hosts, manager, programs, segments
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
@@ -64,6 +64,7 @@ def cases() -> list[Case]:
         *hosts.cases(),
         *habits.cases(),
         *programs.cases(),
+        *manager.cases(),
         Case("benchmarks", "", benchmarks.measured),
         Case("benchmarks", "no namespaces", partial(benchmarks.unavailable, NO_NAMESPACES, "user and network namespace")),
         Case("the exit code", "", exit_codes),

@@ -88,8 +88,8 @@ impl Path {
         }
     }
 
-    /// Returns the path between two interfaces of IP over InfiniBand, the first of them on a port of
-    /// this host.
+    /// Returns the path between two interfaces of IP over InfiniBand, the first of them on a port
+    /// of this host.
     pub fn between(here: &Entry, there: &Entry) -> Path {
         let mut ports = FIRST_PORT..=link::ports();
         let port = ports.find(|port| gid(*port).bytes() == here.gid);

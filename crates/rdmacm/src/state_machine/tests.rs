@@ -11,6 +11,7 @@ fn path(source: [u8; 4], destination: [u8; 4]) -> Path {
         port: 1,
         source: std::net::Ipv4Addr::from(source).to_ipv6_mapped().octets(),
         index: 1,
+        pkey_index: 0,
         destination: std::net::Ipv4Addr::from(destination)
             .to_ipv6_mapped()
             .octets(),
