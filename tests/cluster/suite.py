@@ -14,7 +14,7 @@ from harness import counters, tiers
 from harness.build_tree import VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
-from harness.process import Ended
+from harness.process import HANGS_AFTER, Ended
 from harness.requirement import Tool
 from roce.hosts import WIRE_PYTHON, Host, Hosts
 from roce.ports import TwoCables, more
@@ -70,7 +70,8 @@ def cases() -> list[Case]:
         *([Case("evaluate --quick", "srun", on_hosts(partial(evaluate, partial(srun, ["--ntasks=4"])))),
            *[Case("bench", f"Open MPI, {' '.join(placed)}", on_hosts(partial(bench, partial(openmpi, placed=placed))))
              for placed in PLACED],
-           Case("a task hangs", "srun --kill-on-bad-exit", on_hosts(hung))] if WHOLE else []),
+           Case("a task hangs", "srun --kill-on-bad-exit", on_hosts(hung)),
+           Case("state of a hang", "Open MPI", on_hosts(state_is_written))] if WHOLE else []),
     ]
 
 
@@ -83,20 +84,20 @@ def agent(hosts: Hosts) -> Path:
     return script
 
 
-def launch(hosts: Hosts, launcher: list[object], command: list[str]) -> Ended:
+def launch(hosts: Hosts, launcher: list[object], command: list[str], seconds: float = SECONDS) -> Ended:
     """Runs a launcher of MPI on the first host. Each host takes its own interface, for they have different names."""
     first: Host = hosts.members[0]
     words = ["env", "VERBENA_LINK=roce", *ROOT, *launcher, *command]
-    return hosts.run(first, "mpirun", first.inside(list(map(str, words))), SECONDS)
+    return hosts.run(first, "mpirun", first.inside(list(map(str, words))), seconds)
 
 
-def openmpi(hosts: Hosts, command: list[str], placed: Sequence[str] = ()) -> Ended:
+def openmpi(hosts: Hosts, command: list[str], placed: Sequence[str] = (), seconds: float = SECONDS) -> Ended:
     """Two processes on each of the hosts of a host file, dealt out and bound as the options say."""
     file = hosts.place.directory / "hostfile"
     file.write_text("".join(f"{host.address} slots=2\n" for host in hosts.members))
     told = [word for name in TOLD for word in ("-x", name)]
     return launch(hosts, ["mpirun.openmpi", "--mca", "plm_rsh_agent", agent(hosts), "--hostfile", file, *told,
-                          *placed, "-n", 4], command)
+                          *placed, "-n", 4], command, seconds)
 
 
 def mpich(hosts: Hosts, command: list[str]) -> Ended:
@@ -194,6 +195,23 @@ def hung(hosts: Hosts) -> Outcome:
     if not measured_then or found[-1].get("outcome") != "complete":
         return failed(f"after it {len(measured_then)} points were measured, and it ended as {found[-1]}", ended.evidence())
     return passed(f"{ended.seconds:.0f} s")
+
+
+def state_is_written(hosts: Hosts) -> Outcome:
+    """The state of a process that hangs on the other host is in a file beside the log."""
+    # Process 3 stops when its adapter is open.
+    opens = (f'case $OMPI_COMM_WORLD_RANK in 3) (until ls {hosts.members[1].runtime}/*.* >/dev/null 2>&1; do sleep 0.1; done; '
+             'kill -STOP $$) & ;; esac; exec "$@"')
+    ended = openmpi(hosts, ["sh", "-c", opens, "sh", str(VERBENA), "bench", "latency.write", "--sizes", "8", "--out",
+                            str(hosts.place.directory / "out")], seconds=2 * HANGS_AFTER)
+    if ended.state is None:
+        return failed("no state was written", ended.evidence())
+    state = ended.state.read_text(encoding="utf-8")
+    stopped = [block for block in state.split("\nprocess ") if "bench latency.write" in block and ": T, wchan" in block]
+    lacking = [str(host.runtime) for host in hosts.members if f"verbena info, {host.runtime}:" not in state]
+    if not stopped or lacking:
+        return failed(f"{len(stopped)} stopped processes; no adapter of {lacking}", state)
+    return passed(f"{len(state.splitlines())} lines")
 
 
 def two_ports(hosts: Hosts) -> Outcome:

@@ -53,14 +53,15 @@ class Place:
     def start(self, name: str, command: list[str], path: Optional[str] = None,
               **more: str) -> Process:
         """Starts a program of this case."""
-        started = Process(command, self.environment(path, **more), self.log(name), self.directory)
+        started = Process(command, self.environment(path, **more), self.log(name), self.directory, self.runtime)
         self._started.append(started)
         return started
 
     def run(self, name: str, command: list[str], seconds: float, path: Optional[str] = None,
             **more: str) -> Ended:
         """Runs a program of this case to its end."""
-        return run(command, self.environment(path, **more), self.log(name), seconds, self.directory)
+        return run(command, self.environment(path, **more), self.log(name), seconds, self.directory,
+                   self.runtime)
 
     def leftovers(self) -> list[str]:
         """Returns the shared state that remains although every process has ended: files of the runtime directory that

@@ -17,7 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
+from . import hang
+
 TAIL_LINES = 40
+# A process that was waited for so long and has not ended hangs: its state is written before it is ended.
+HANGS_AFTER = 20.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Ended:
     status: Optional[int]
     output: str
     seconds: float
+    # The file with the state of its processes at its deadline.
+    state: Optional[Path] = None
 
     @property
     def timed_out(self) -> bool:
@@ -53,7 +59,8 @@ class Ended:
         shown = lines[-TAIL_LINES:]
         omitted = [f"... ({len(lines) - len(shown)} lines before)"] if len(lines) > len(shown) else []
         text = "\n".join(f"    {line}" for line in omitted + shown)
-        return f"  $ {self.command}\n  {self.describe()}\n{text}"
+        state = f"; the state of its processes is in {self.state}" if self.state else ""
+        return f"  $ {self.command}\n  {self.describe()}{state}\n{text}"
 
 
 def _heed_interrupts() -> None:
@@ -66,9 +73,11 @@ class Process:
     """A running child whose output goes to a file."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path,
-                 directory: Optional[Path] = None):
+                 directory: Optional[Path] = None, runtime: Optional[Path] = None):
         self.command = shlex.join(command)
         self.log = log
+        # The case's runtime directory, by which processes of other sessions are found.
+        self._runtime = runtime
         self.started = time.monotonic()
         with open(log, "wb") as output:
             self._child = subprocess.Popen(
@@ -103,11 +112,19 @@ class Process:
         select.select([self._pidfd], [], [], timeout)
         status = self._child.poll()
         seconds = time.monotonic() - self.started
+        state = self._write_state() if status is None and timeout >= HANGS_AFTER else None
         end_session(self.pid)
         self._child.wait()
         os.close(self._pidfd)
         self._finished = True
-        return Ended(self.command, status, self.output(), seconds)
+        return Ended(self.command, status, self.output(), seconds, state)
+
+    def _write_state(self) -> Path:
+        """Writes the state of its session's processes, and of the case's on other hosts, beside its log."""
+        others = hang.of_runtime(self._runtime) if self._runtime else []
+        file = self.log.with_suffix(".state")
+        hang.write_state(sorted({*members(self.pid), *others}), file)
+        return file
 
     def abandon(self) -> None:
         """Ends a process that the case has not waited for."""
@@ -121,9 +138,9 @@ def wait_for_any(processes: Sequence[Process], deadline: float) -> None:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], log: Path, seconds: float,
-        directory: Optional[Path] = None) -> Ended:
+        directory: Optional[Path] = None, runtime: Optional[Path] = None) -> Ended:
     """Runs one process to its end, for at most `seconds`."""
-    return Process(command, environment, log, directory).finish(time.monotonic() + seconds)
+    return Process(command, environment, log, directory, runtime).finish(time.monotonic() + seconds)
 
 
 def members(session: int) -> list[int]:

@@ -26,8 +26,10 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Checks, between blocks, whether this processor runs at full speed.
 pub struct SpeedMonitor<'a, F> {
     fabric: &'a F,
+    /// Whether processes wait for undisturbed processors: the same in all processes of the job.
+    waits: bool,
     /// Minimum duration of a slow computation in ticks; `None` if full speed is unknown, as in
-    /// virtual time.
+    /// virtual time, or this machine has fewer processors than active processes.
     limit: Option<f64>,
     /// Usual time of a cache line between two processors.
     usual: Option<f64>,
@@ -54,6 +56,7 @@ impl<'a, F: Fabric> SpeedMonitor<'a, F> {
         let limit = pace.filter(|_| !crowded);
         SpeedMonitor {
             fabric: context.fabric,
+            waits: pace.is_some(),
             limit: limit.map(|nanos| nanos / nanos_per_tick * pace::DISTURBED),
             usual: context.options.floor_latency,
             elsewhere: false,
@@ -78,11 +81,14 @@ impl<'a, F: Fabric> SpeedMonitor<'a, F> {
         members: &[usize],
         role: Role,
     ) -> Outcome<bool> {
-        if self.limit.is_none() {
+        if !self.waits {
             return Ok(true);
         }
+        // All processes vote, also those of a machine that makes no checks: others may have more
+        // processors.
+        let works = role != Role::Idle && self.limit.is_some();
         loop {
-            let works = role != Role::Idle;
+            let since = Instant::now();
             self.elsewhere = works && self.is_elsewhere(members).await?;
             let limit = self.limit.unwrap_or(f64::INFINITY);
             let slow = works && pace::slower_than(limit, || self.fabric.now().0);
@@ -101,9 +107,10 @@ impl<'a, F: Fabric> SpeedMonitor<'a, F> {
             if !disturbed || over {
                 return Ok(true);
             }
-            let since = Instant::now();
             context.fabric.compute(PAUSE).await;
-            // In virtual time no real time passes here.
+            // With the exchange, which takes far longer than the pause on a loaded machine: else
+            // the share of the benchmark's duration would grow faster than the time waited. In
+            // virtual time no real time passes here.
             context.waiting_budget.add(since.elapsed().max(PAUSE));
         }
     }

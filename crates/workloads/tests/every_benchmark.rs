@@ -2,8 +2,10 @@
 //! fails only with "not supported".
 
 use std::cell::RefCell;
-use verbena_fabric::instant::run_job;
+use std::time::Duration;
+use verbena_fabric::instant::{Cost, NoTime, Posted, Timing, run_job};
 use verbena_fabric::simulated_limits::SimulatedLimits;
+use verbena_fabric::{Fabric, Group};
 use verbena_measure::pace::Paces;
 use verbena_measure::result::{Point, Value};
 use verbena_measure::warning::Warning;
@@ -182,6 +184,77 @@ fn no_sample_is_discarded_when_cpus_are_shared() {
     }
 }
 
+/// Slow exchanges: each lengthens the permitted wait by more than the pause after it.
+struct SlowExchange {
+    /// Number of exchanges until the wait counts as endless.
+    left: u32,
+}
+
+impl Timing for SlowExchange {
+    fn cost(&mut self, posted: &Posted) -> Cost {
+        NoTime.cost(posted)
+    }
+
+    fn exchange(&mut self) {
+        self.left = self.left.checked_sub(1).expect("the wait has no end");
+        std::thread::sleep(Duration::from_millis(25));
+    }
+}
+
+/// On a loaded machine an exchange among the processes takes tens of milliseconds.
+#[test]
+fn wait_for_undisturbed_cpus_ends_where_exchanges_are_slow() {
+    let options = Options {
+        paces: Paces::constant(-1.0),
+        sizes: Some(vec![8]),
+        transports: Some(vec!["rc".to_owned()]),
+        ..Options::default()
+    };
+    let outcomes = run_job(2, SlowExchange { left: 200 }, async |process| {
+        let context = Context {
+            fabric: &process,
+            benchmark: "latency.write",
+            launch: 0,
+            options: &options,
+            budget: Budget::virtual_time(),
+            waiting_budget: &WaitingBudget::default(),
+            interfaces: None,
+            sink: &|_| {},
+        };
+        run(&context).await
+    });
+    assert_eq!(outcomes, [Ok(()), Ok(())]);
+}
+
+/// A process whose machine has fewer processors than there are active processes makes no checks,
+/// but takes part in the others' wait.
+#[test]
+fn processes_of_machines_with_few_and_many_cpus_wait_together() {
+    let outcomes = run_job(2, NoTime, async |process| {
+        let options = Options {
+            paces: Paces::constant(1.0),
+            cores: Some(1 + process.group().rank()),
+            ..small()
+        };
+        let points = RefCell::new(0);
+        let sink = |record| *points.borrow_mut() += i32::from(matches!(record, Record::Point(_)));
+        let context = Context {
+            fabric: &process,
+            benchmark: "latency.write",
+            launch: 0,
+            options: &options,
+            budget: Budget::virtual_time(),
+            waiting_budget: &WaitingBudget::default(),
+            interfaces: None,
+            sink: &sink,
+        };
+        let outcome = run(&context).await;
+        (outcome, points.into_inner())
+    });
+    // Two sizes by two transports.
+    assert_eq!(outcomes, [(Ok(()), 4), (Ok(()), 0)]);
+}
+
 #[test]
 fn a_refused_cpu_pinning_is_reported() {
     let refused = SimulatedLimits {
@@ -329,7 +402,7 @@ fn the_same_seed_gives_the_same_records() {
 #[test]
 fn an_unknown_benchmark_and_too_few_processes_are_refused() {
     for (name, size) in [("no.such", 2), ("patterns.halo", 2)] {
-        let outcomes = run_job(size, verbena_fabric::instant::NoTime, async |process| {
+        let outcomes = run_job(size, NoTime, async |process| {
             let context = Context {
                 fabric: &process,
                 benchmark: name,

@@ -263,6 +263,7 @@ impl Group for InstantGroup {
         self.gathers.set(turn + 1);
         {
             let mut world = self.world.borrow_mut();
+            world.timing.exchange();
             // All processes have read the data of two turns ago, as they have come to the last
             // turn.
             if let Some(old) = turn.checked_sub(2) {

@@ -40,6 +40,8 @@ pub trait Timing {
     fn clock_cost(&self, _rank: usize) -> f64 {
         0.0
     }
+    /// Called when a process comes to an exchange among all.
+    fn exchange(&mut self) {}
 }
 
 /// Timing policy in which everything takes a nanosecond.
