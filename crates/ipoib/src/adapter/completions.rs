@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use verbena_verbs::{Gid, WorkCompletion};
+use verbena_verbs::{Gid, Region, WorkCompletion};
 
 use super::failure::Failure;
 use super::{Adapter, BATCH, MAIN, RECEIVE, ROUTE};
@@ -20,10 +20,12 @@ pub enum Completion {
     Connected(Completed),
 }
 
-/// A received datagram, of which the buffer has a copy.
+/// A received datagram in its buffer.
 pub struct Received {
     /// Its sender.
     pub source: Source,
+    /// The buffer's number.
+    pub buffer: usize,
     /// Its length.
     pub length: usize,
     /// Whether it was received.
@@ -49,9 +51,8 @@ impl Adapter {
         Ok(self.sent.poll(into, |completion| *completion)?)
     }
 
-    /// Uses a completion. Copies the datagram of a receive into `buffer`, which is not shorter than
-    /// the port's MTU.
-    pub fn complete(&mut self, completion: &WorkCompletion, buffer: &mut [u8]) -> Completion {
+    /// Uses a completion. The buffer of a datagram is in use until it is released.
+    pub fn complete(&mut self, completion: &WorkCompletion) -> Completion {
         if completion.id & connected::CONNECTED != 0 {
             let connected = self.connected.as_mut();
             let completed = connected.map(|connected| connected.complete(completion));
@@ -69,19 +70,11 @@ impl Adapter {
             }
             return Completion::Nothing;
         }
-        let index = (completion.id & !RECEIVE) as usize;
-        let at = index * (ROUTE + self.attributes.mtu as usize);
-        let length = (completion.length as usize)
-            .saturating_sub(ROUTE)
-            .min(buffer.len());
+        let buffer = (completion.id & !RECEIVE) as usize;
+        let mtu = self.attributes.mtu as usize;
+        let at = buffer * (ROUTE + mtu);
         let mut gid = [0; 16];
-        let is_success = completion.status.is_success()
-            && self.receives.read(at + 8, &mut gid).is_ok()
-            && self
-                .receives
-                .read(at + ROUTE, &mut buffer[..length])
-                .is_ok();
-        self.post_receive(index);
+        let is_read = self.receives.read(at + 8, &mut gid).is_ok();
         Completion::Datagram(Received {
             source: Source {
                 queue_pair: completion.source,
@@ -91,9 +84,21 @@ impl Adapter {
                 },
                 gid: completion.has_route.then_some(Gid(gid)),
             },
-            length,
-            is_success,
+            buffer,
+            length: (completion.length as usize).saturating_sub(ROUTE).min(mtu),
+            is_success: completion.status.is_success() && is_read,
         })
+    }
+
+    /// Returns the memory of received datagrams, and where one starts.
+    pub fn datagram(&self, received: &Received) -> (&Region, usize) {
+        let size = ROUTE + self.attributes.mtu as usize;
+        (&self.receives, received.buffer * size + ROUTE)
+    }
+
+    /// Takes back the buffer of a datagram that has been used.
+    pub fn release(&self, received: &Received) {
+        self.post_receive(received.buffer);
     }
 
     pub(super) fn post_receive(&self, index: usize) {

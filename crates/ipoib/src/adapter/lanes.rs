@@ -11,8 +11,9 @@ use crate::administration::record::{Path as PathRecord, Properties};
 use crate::connected::Connected;
 use crate::encapsulation::Protocol;
 use crate::group;
-use crate::lane::{Lane, PATIENCE};
+use crate::lane::{Lane, PATIENCE, Slots};
 use crate::neighbour::Neighbour;
+use crate::segment::Segments;
 use crate::station::Sent;
 
 /// Most lanes, and most address handles of groups and of neighbours that are answered.
@@ -101,19 +102,40 @@ impl Adapter {
 
     /// Sends an IP packet to a neighbour.
     pub fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.to(to, |lane, slots, target| {
+            lane.send(slots, target, protocol.header(), packet)
+        })
+        .unwrap_or(Sent::Refused)
+    }
+
+    /// Sends segments of a long packet to a neighbour, none of which is longer than
+    /// [`Adapter::mtu`], while it takes them. Returns the numbers of those that were sent, and of
+    /// those that were refused.
+    pub fn unicast_segments(
+        &mut self,
+        to: &Neighbour,
+        protocol: Protocol,
+        segments: &mut Segments,
+    ) -> (u64, u64) {
+        self.to(to, |lane, slots, target| {
+            lane.send_segments(slots, target, protocol.header(), segments)
+        })
+        .unwrap_or((0, 0))
+    }
+
+    /// Calls a function with the lane to a neighbour, unless none can be made.
+    fn to<R>(
+        &mut self,
+        to: &Neighbour,
+        send: impl FnOnce(&mut Lane, &mut Slots, SendTarget<'_>) -> R,
+    ) -> Option<R> {
         if self.slots.are_used_up() {
             self.discard_stalled();
         }
-        let Ok(number) = self.lane_to(*to) else {
-            return Sent::Refused;
-        };
-        let Some(found) = self.lanes.get_mut(&number) else {
-            return Sent::Refused;
-        };
+        let number = self.lane_to(*to).ok()?;
+        let found = self.lanes.get_mut(&number)?;
         let target = SendTarget::Datagram(&found.address, to.hardware.queue_pair, self.queue_key);
-        found
-            .lane
-            .send(&mut self.slots, target, protocol.header(), packet)
+        Some(send(&mut found.lane, &mut self.slots, target))
     }
 
     /// Returns the number of the lane to a neighbour, which is made if there is none.

@@ -27,7 +27,7 @@ use verbena_verbs::{
     AddressHandle, Channel, CompletionQueue, Context, Gid, PortAttributes, ProtectionDomain, Region,
 };
 
-pub use self::completions::Completion;
+pub use self::completions::{Completion, Received};
 pub use self::failure::Failure;
 use self::lanes::ToNeighbour;
 use crate::administration::Administration;

@@ -1,6 +1,7 @@
 //! The process of an interface: moves packets between its TUN device and the adapter.
 
 mod groups;
+mod pace;
 mod pump;
 mod wire;
 
@@ -14,6 +15,7 @@ use std::time::Instant;
 use verbena_verbs::{Gid, Library};
 
 use self::groups::{Groups, fixed_groups};
+use self::pace::Pace;
 use self::pump::Pump;
 use self::wire::Wire;
 use crate::adapter::{Adapter, Failure as AdapterFailure};
@@ -204,6 +206,7 @@ impl Engine {
             mut administration,
             plan,
         } = self;
+        let has_connections = adapter.connected().is_some();
         adapter.start_receiving();
         let addresses: Vec<Prefixed> = plan
             .addresses
@@ -265,8 +268,7 @@ impl Engine {
             changes: changes.into(),
             connections: [tcp.into(), tcp6.into()],
             ended: None,
-            packets: 0,
-            average: 0,
+            pace: Pace::new(Instant::now(), has_connections),
         };
         pump.use_answers(&mut wire)?;
         pump.station.announce(&mut wire);
