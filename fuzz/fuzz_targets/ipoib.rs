@@ -104,7 +104,7 @@ impl Link for Recorder {
     fn deliver(&mut self, packet: &[u8]) -> bool {
         self.delivered += 1;
         let written = &mut self.written;
-        self.joiner.take(packet, |bytes, packets| {
+        self.joiner.take_whole(packet, |bytes, packets| {
             assert!(bytes.len() > 10);
             *written += packets;
         });

@@ -1,13 +1,15 @@
-"""Messages of UDP that the interface has to cut (UDP_SEGMENT)."""
+"""Long packets that the interface has to cut: messages of UDP (UDP_SEGMENT), and the data of TCP."""
 
 from __future__ import annotations
 
 import ipaddress
+import subprocess
 
-from harness.outcome import Outcome, passed
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .ends import WAIT, Ends, lacks, unbalanced
+from .ends import HERE, SECONDS, WAIT, Ends, lacks, unbalanced
 
 # UDP_SEGMENT, linux/udp.h.
 SEGMENT = 103
@@ -30,3 +32,33 @@ def cut(address: str, length: int, segment: int, options: tuple[str, ...], place
     [server] = ends.stop(other)
     lines = "\n".join(f"{number} {min(segment, length - number * segment)} 1" for number in range(count))
     return unbalanced(ended) or lacks(server, [rf"^{lines}$"]) or passed(f"{count} datagrams")
+
+
+def decoded(mtu: int, place: Place) -> Outcome:
+    """On the link, all segments of TCP have right lengths and checksums, and none is longer than the MTU."""
+    length, tool = 700_001, 'python3 "$TOOL"'
+    script = ("$VERBENA ipoib --address 10.0.0.1/24 --address fd00::1/64 -- "
+              f"sh -c '{tool} receive 10.0.0.1; {tool} receive fd00::1' & "
+              "$VERBENA ipoib --address 10.0.0.2/24 --address fd00::2/64 -- "
+              f"sh -c 'ping -c 1 -w 20 10.0.0.1; {tool} send 10.0.0.1 {length}; {tool} send fd00::1 {length}'; wait")
+    words = [str(VERBENA), "capture", "--out", "packets", "--", "sh", "-ec", script]
+    ended = place.run("capture", words, SECONDS, VERBENA=str(VERBENA), TOOL=str(HERE / "transfer.py"))
+    if not ended.succeeded or ended.output.count("the same bytes") != 2:
+        return failed("other bytes arrived", ended.evidence())
+    fields = ["ip.version", "tcp.len", "tcp.checksum.status", "ip.checksum.status"]
+    words = ["tshark", "-r", "packets", "-Y", "tcp", "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
+             "-T", "fields", "-E", "separator=;", *(word for field in fields for word in ("-e", field))]
+    shown = subprocess.run(words, cwd=place.directory, capture_output=True, text=True, check=True).stdout
+    data = {"4": 0, "6": 0}
+    for line in shown.splitlines():
+        # The version of the packet follows that of the route in front of it.
+        versions, count, checksum, of_ip = line.split(";")
+        version = versions[-1]
+        if checksum != "1" or of_ip != ("1" if version == "4" else ""):
+            return failed(f"a wrong packet: {line}", shown)
+        if int(count) + (20 if version == "4" else 40) + 20 > mtu:
+            return failed(f"a segment of {count} bytes", shown)
+        data[version] += int(count)
+    if any(found < length for found in data.values()):
+        return failed(f"{data} bytes of 2 x {length}", shown)
+    return passed(f"{len(shown.splitlines())} segments")

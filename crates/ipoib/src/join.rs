@@ -12,10 +12,14 @@ const LONGEST: usize = 65_535;
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
 
+/// Bytes of a buffer: the device's header, and a packet.
+const BUFFER: usize = offload::LENGTH + (1 << 16);
+
 /// A packet that waits for more segments.
 struct Pending {
-    /// The device's header and the packet.
-    bytes: Vec<u8>,
+    /// The device's header and the packet, which ends at `end`.
+    buffer: Vec<u8>,
+    end: usize,
     /// Data of each segment but the last.
     length: usize,
     ip_header: usize,
@@ -32,44 +36,103 @@ pub struct Joiner {
     spare: Vec<Vec<u8>>,
 }
 
-/// A segment that can be joined.
+/// A segment that can be joined if its checksum is right.
 struct Segment<'a> {
-    packet: &'a [u8],
+    /// The headers.
+    front: &'a [u8],
+    /// Length of the packet.
+    length: usize,
     ip_header: usize,
-    headers: usize,
     sequence: u32,
     has_push: bool,
 }
 
+/// What became of a segment.
+#[derive(PartialEq, Eq)]
+enum Appended {
+    Done,
+    /// It does not follow the packet that waits.
+    Apart,
+    /// Its checksum is wrong.
+    Broken,
+}
+
 impl Joiner {
-    /// Takes a packet. `write` gets packets behind the device's header, and the number of packets
-    /// that were joined in each, in the order of each connection.
-    pub fn take(&mut self, packet: &[u8], mut write: impl FnMut(&[u8], u64)) {
-        let Some(segment) = Segment::of(packet) else {
-            // It may be of a connection whose segments wait.
-            self.flush(&mut write);
-            let mut bytes = self.spare.pop().unwrap_or_default();
-            bytes.clear();
-            bytes.extend_from_slice(&Header::default().bytes());
-            bytes.extend_from_slice(packet);
-            write(&bytes, 1);
-            self.spare.push(bytes);
-            return;
+    /// Takes a packet of this length with these first bytes, which have its headers. `read` copies
+    /// bytes of it, from an offset on; it fails only as a whole. `write` gets packets behind the
+    /// device's header, and the number of packets that were joined in each, in the order of each
+    /// connection. Returns whether the packet was taken.
+    pub fn take(
+        &mut self,
+        front: &[u8],
+        length: usize,
+        read: impl Fn(usize, &mut [u8]) -> bool,
+        mut write: impl FnMut(&[u8], u64),
+    ) -> bool {
+        let Some(segment) = Segment::of(front, length) else {
+            return self.pass(length, read, write);
         };
         let of_flow = |pending: &Pending| segment.is_of(pending);
         match self.pending.iter().position(of_flow) {
-            Some(at) if self.pending[at].append(&segment) => {
-                if self.pending[at].is_full {
-                    self.write(at, &mut write);
+            Some(at) => match self.pending[at].append(&segment, &read) {
+                Appended::Done => {
+                    if self.pending[at].is_full {
+                        self.write(at, &mut write);
+                    }
+                    return true;
                 }
-                return;
-            }
-            Some(at) => self.write(at, &mut write),
+                Appended::Broken => return self.pass(length, read, write),
+                Appended::Apart => self.write(at, &mut write),
+            },
             None if self.pending.len() == MOST_FLOWS => self.write(0, &mut write),
             None => {}
         }
-        let bytes = self.spare.pop().unwrap_or_default();
-        self.pending.push(Pending::new(bytes, &segment));
+        let buffer = self.buffer();
+        match Pending::new(buffer, &segment, &read) {
+            Ok(pending) => self.pending.push(pending),
+            Err(buffer) => {
+                self.spare.push(buffer);
+                return self.pass(length, read, write);
+            }
+        }
+        true
+    }
+
+    /// Takes a packet that is there as a whole.
+    pub fn take_whole(&mut self, packet: &[u8], write: impl FnMut(&[u8], u64)) -> bool {
+        let read = |from: usize, into: &mut [u8]| {
+            into.copy_from_slice(&packet[from..from + into.len()]);
+            true
+        };
+        self.take(packet, packet.len(), read, write)
+    }
+
+    /// Writes a packet that is not joined.
+    fn pass(
+        &mut self,
+        length: usize,
+        read: impl Fn(usize, &mut [u8]) -> bool,
+        mut write: impl FnMut(&[u8], u64),
+    ) -> bool {
+        // It may be of a connection whose segments wait.
+        self.flush(&mut write);
+        let mut buffer = self.buffer();
+        let bytes = buffer.get_mut(..offload::LENGTH + length);
+        let is_taken = bytes.is_some_and(|bytes| {
+            let (header, packet) = bytes.split_at_mut(offload::LENGTH);
+            header.copy_from_slice(&Header::default().bytes());
+            let is_read = read(0, packet);
+            if is_read {
+                write(bytes, 1);
+            }
+            is_read
+        });
+        self.spare.push(buffer);
+        is_taken
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_else(|| vec![0; BUFFER])
     }
 
     /// Writes all packets that wait.
@@ -82,52 +145,57 @@ impl Joiner {
     fn write(&mut self, at: usize, write: &mut impl FnMut(&[u8], u64)) {
         let mut pending = self.pending.remove(at);
         pending.finish();
-        write(&pending.bytes, pending.packets);
-        self.spare.push(pending.bytes);
+        write(&pending.buffer[..pending.end], pending.packets);
+        self.spare.push(pending.buffer);
     }
 }
 
 impl<'a> Segment<'a> {
-    /// Returns the segment of a packet that can be joined: data, no flags but ACK and PSH, and a
-    /// right checksum, because a joined packet gets another one.
-    fn of(packet: &'a [u8]) -> Option<Segment<'a>> {
-        let (ip_header, protocol) = transport::plain(packet)?;
+    /// Returns the segment of a packet that can be joined: data, no flags but ACK and PSH.
+    fn of(front: &'a [u8], length: usize) -> Option<Segment<'a>> {
+        let (ip_header, protocol) = transport::plain(front)?;
         let stated = match ip_header {
-            IPV4_HEADER => usize::from(u16::from_be_bytes([packet[2], packet[3]])),
-            _ => ip_header + usize::from(u16::from_be_bytes([packet[4], packet[5]])),
+            IPV4_HEADER => usize::from(u16::from_be_bytes([front[2], front[3]])),
+            _ => ip_header + usize::from(u16::from_be_bytes([front[4], front[5]])),
         };
-        let transport = packet.get(ip_header..)?;
-        if protocol != TCP || stated != packet.len() || transport.len() < TCP_HEADER {
+        let transport = front.get(ip_header..)?;
+        if protocol != TCP || stated != length || transport.len() < TCP_HEADER {
             return None;
         }
         let headers = ip_header + usize::from(transport[12] >> 4) * 4;
         let is_plain = transport[13] & !PSH == ACK && headers >= ip_header + TCP_HEADER;
-        let is_right = || transport::has_right_checksum(packet, ip_header, TCP);
-        if !is_plain || headers >= packet.len() || !is_right() {
+        if !is_plain || headers >= length || length > LONGEST {
             return None;
         }
         let sequence = [transport[4], transport[5], transport[6], transport[7]];
         Some(Segment {
-            packet,
+            front: front.get(..headers)?,
+            length,
             ip_header,
-            headers,
             sequence: u32::from_be_bytes(sequence),
             has_push: transport[13] & PSH != 0,
         })
     }
 
-    fn data(&self) -> &'a [u8] {
-        &self.packet[self.headers..]
+    /// Returns the length of its data.
+    fn data(&self) -> usize {
+        self.length - self.front.len()
+    }
+
+    /// Copies its data. Returns `false` if its checksum is wrong: a joined packet gets another one.
+    fn read(&self, read: &impl Fn(usize, &mut [u8]) -> bool, data: &mut [u8]) -> bool {
+        read(self.front.len(), data)
+            && transport::has_right_checksum_of(self.front, data, self.ip_header, TCP)
     }
 
     /// Returns whether addresses and ports are those of a packet that waits.
     fn is_of(&self, pending: &Pending) -> bool {
-        let other = &pending.bytes[offload::LENGTH..];
+        let other = pending.packet();
         let ports = |packet: &[u8]| [0, 1, 2, 3].map(|at| packet[self.ip_header + at]);
         let range = addresses(self.ip_header);
         pending.ip_header == self.ip_header
-            && other[range.clone()] == self.packet[range]
-            && ports(other) == ports(self.packet)
+            && other[range.clone()] == self.front[range]
+            && ports(other) == ports(self.front)
     }
 }
 
@@ -141,47 +209,68 @@ fn addresses(ip_header: usize) -> std::ops::Range<usize> {
 }
 
 impl Pending {
-    fn new(mut bytes: Vec<u8>, segment: &Segment<'_>) -> Pending {
-        bytes.clear();
-        bytes.extend_from_slice(&[0; offload::LENGTH]);
-        bytes.extend_from_slice(segment.packet);
-        let length = segment.data().len();
-        Pending {
-            bytes,
+    /// Returns the packet of one segment, or the buffer if the segment's checksum is wrong.
+    fn new(
+        mut buffer: Vec<u8>,
+        segment: &Segment<'_>,
+        read: &impl Fn(usize, &mut [u8]) -> bool,
+    ) -> Result<Pending, Vec<u8>> {
+        let headers = segment.front.len();
+        let (start, end) = (offload::LENGTH + headers, offload::LENGTH + segment.length);
+        buffer[..offload::LENGTH].fill(0);
+        buffer[offload::LENGTH..start].copy_from_slice(segment.front);
+        if !segment.read(read, &mut buffer[start..end]) {
+            return Err(buffer);
+        }
+        let length = segment.data();
+        Ok(Pending {
+            buffer,
+            end,
             length,
             ip_header: segment.ip_header,
-            headers: segment.headers,
+            headers,
             packets: 1,
             next_sequence: segment.sequence.wrapping_add(length as u32),
             is_full: segment.has_push,
-        }
+        })
     }
 
-    /// Appends the next segment. Returns `false` if it cannot be appended.
-    fn append(&mut self, segment: &Segment<'_>) -> bool {
-        let data = segment.data();
-        let own = &self.bytes[offload::LENGTH..];
+    fn packet(&self) -> &[u8] {
+        &self.buffer[offload::LENGTH..self.end]
+    }
+
+    /// Appends the next segment.
+    fn append(
+        &mut self,
+        segment: &Segment<'_>,
+        read: &impl Fn(usize, &mut [u8]) -> bool,
+    ) -> Appended {
+        let length = segment.data();
         let is_next = !self.is_full
             && segment.sequence == self.next_sequence
-            && segment.headers == self.headers
-            && data.len() <= self.length
-            && own.len() + data.len() <= LONGEST;
+            && segment.front.len() == self.headers
+            && length <= self.length
+            && self.packet().len() + length <= LONGEST;
         if !is_next || !self.has_equal_headers(segment) {
-            return false;
+            return Appended::Apart;
         }
+        let end = self.end + length;
+        if !segment.read(read, &mut self.buffer[self.end..end]) {
+            return Appended::Broken;
+        }
+        self.end = end;
         self.packets += 1;
-        self.next_sequence = self.next_sequence.wrapping_add(data.len() as u32);
-        self.is_full = segment.has_push || data.len() < self.length;
+        self.next_sequence = self.next_sequence.wrapping_add(length as u32);
+        self.is_full = segment.has_push || length < self.length;
         if segment.has_push {
-            self.bytes[offload::LENGTH + self.ip_header + 13] |= PSH;
+            self.buffer[offload::LENGTH + self.ip_header + 13] |= PSH;
         }
-        self.bytes.extend_from_slice(data);
-        true
+        Appended::Done
     }
 
     /// Returns whether the headers are equal but for lengths, numbers, checksums and PSH.
     fn has_equal_headers(&self, segment: &Segment<'_>) -> bool {
-        let (own, other) = (&self.bytes[offload::LENGTH..], segment.packet);
+        let (own, other) = (self.packet(), segment.front);
         let same = |range: std::ops::Range<usize>| own[range.clone()] == other[range];
         let tcp = |at: usize| self.ip_header + at;
         let ip = match self.ip_header {
@@ -214,7 +303,7 @@ impl Pending {
             }),
             headers: self.headers as u16,
         };
-        let (space, packet) = self.bytes.split_at_mut(offload::LENGTH);
+        let (space, packet) = self.buffer[..self.end].split_at_mut(offload::LENGTH);
         space.copy_from_slice(&header.bytes());
         transport::set_length(packet, ip_header);
         let sum = !crate::checksum::fold(transport::pseudo_sum(packet, ip_header, TCP));
@@ -229,12 +318,21 @@ mod tests {
     use crate::segment::tests::{packet, segments};
     use proptest::prelude::*;
 
+    /// First bytes of packets that are given.
+    const FRONT: usize = 120;
+
     /// Returns all that is written for some packets, with the numbers of packets.
     fn joined(packets: &[Vec<u8>]) -> Vec<(Vec<u8>, u64)> {
         let mut joiner = Joiner::default();
         let mut written = Vec::new();
         for packet in packets {
-            joiner.take(packet, |bytes, count| written.push((bytes.to_vec(), count)));
+            let read = |from: usize, into: &mut [u8]| {
+                into.copy_from_slice(&packet[from..from + into.len()]);
+                true
+            };
+            let front = &packet[..packet.len().min(FRONT)];
+            let write = |bytes: &[u8], count| written.push((bytes.to_vec(), count));
+            assert!(joiner.take(front, packet.len(), read, write));
         }
         joiner.flush(|bytes, count| written.push((bytes.to_vec(), count)));
         written
@@ -270,13 +368,18 @@ mod tests {
             transport::set_checksum(&mut other, 20, TCP, TCP_CHECKSUM);
             other
         };
-        // Sequence, acknowledgement, window, type of service, FIN, another port, an option.
+        // Sequence, acknowledgement, window, type of service, FIN, URG, ECE, CWR, urgent pointer,
+        // another port, an option.
         for (at, value) in [
             (27, 1),
             (31, 1),
             (35, 1),
             (1, 3),
             (33, 0x11),
+            (33, 0x30),
+            (33, 0x50),
+            (33, 0x90),
+            (39, 1),
             (21, 1),
             (41, 1),
         ] {
@@ -288,6 +391,24 @@ mod tests {
         let written = joined(&[all[0].clone(), broken.clone(), all[1].clone()]);
         assert_eq!(written.len(), 3);
         assert_eq!(written[1].0[offload::LENGTH..], broken);
+    }
+
+    #[test]
+    fn a_packet_that_cannot_be_read_is_not_taken() {
+        let all = cut(false, &[7; 300], 100);
+        let mut joiner = Joiner::default();
+        let (mut written, whole) = (0, all[0].clone());
+        let right = |from: usize, into: &mut [u8]| {
+            into.copy_from_slice(&whole[from..from + into.len()]);
+            true
+        };
+        assert!(joiner.take(&all[0], all[0].len(), right, |_, _| written += 1));
+        for packet in [&all[1], &packet(true, TCP, 0, b"data"), &vec![0; 10]] {
+            assert!(!joiner.take(packet, packet.len(), |_, _| false, |_, _| written += 1));
+        }
+        assert!(!joiner.take(&[0; 10], BUFFER, |_, _| true, |_, _| written += 1));
+        joiner.flush(|_, count| assert_eq!(count, 1));
+        assert_eq!(written, 1);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use verbena_verbs::{
 };
 
 use crate::encapsulation;
+use crate::segment::Segments;
 use crate::station::Sent;
 
 /// Requests in flight of one queue pair.
@@ -192,6 +193,33 @@ impl Lane {
             Ok(()) => self.post(slots, target, slot, length),
             Err(_) => Sent::Refused,
         }
+    }
+
+    /// Sends segments of a long packet, none of which is longer than a slot, while the queue pair
+    /// takes requests. Returns the numbers of those that were sent, and of those that were refused.
+    pub fn send_segments(
+        &mut self,
+        slots: &mut Slots,
+        target: SendTarget<'_>,
+        header: [u8; encapsulation::LENGTH],
+        segments: &mut Segments,
+    ) -> (u64, u64) {
+        let (mut sent, mut refused) = (0, 0);
+        while let Some(slot) = self.slot(slots) {
+            let Some((front, data)) = segments.next_parts() else {
+                break;
+            };
+            let (region, at) = slots.place(slot);
+            let mut end = at;
+            let mut is_written = true;
+            for part in [&header[..], front, data] {
+                is_written &= region.write(end, part).is_ok();
+                end += part.len();
+            }
+            let is_sent = is_written && self.post(slots, target, slot, end - at) == Sent::Done;
+            *(if is_sent { &mut sent } else { &mut refused }) += 1;
+        }
+        (sent, refused)
     }
 
     /// Returns the slot for the next request, if the queue pair takes one.

@@ -17,6 +17,8 @@ pub struct Segments {
     buffer: Vec<u8>,
     end: usize,
     cut: Option<Cut>,
+    /// The headers of a segment.
+    front: Vec<u8>,
     /// Bytes that have been returned.
     at: usize,
     has_more: bool,
@@ -43,6 +45,7 @@ impl Segments {
             buffer: vec![0; longest],
             end: 0,
             cut: None,
+            front: Vec::new(),
             at: 0,
             has_more: false,
         }
@@ -86,50 +89,73 @@ impl Segments {
             return false;
         }
         into.clear();
+        match self.next_parts() {
+            Some((front, data)) => {
+                into.extend_from_slice(front);
+                into.extend_from_slice(data);
+            }
+            None => {
+                self.has_more = false;
+                into.extend_from_slice(&self.buffer[offload::LENGTH..self.end]);
+            }
+        }
+        true
+    }
+
+    /// Returns the first bytes of the long packet of which segments are left, the packet's length,
+    /// and that of its longest segment.
+    pub fn long(&self) -> Option<(&[u8], usize, usize)> {
+        let cut = self.cut.filter(|_| self.has_more)?;
         let packet = &self.buffer[offload::LENGTH..self.end];
-        let Some(cut) = &mut self.cut else {
-            self.has_more = false;
-            into.extend_from_slice(packet);
-            return true;
-        };
-        let data = &packet[cut.headers..];
+        let longest = packet.len().min(cut.headers + cut.length);
+        Some((&packet[..cut.headers], packet.len(), longest))
+    }
+
+    /// Returns headers and data of the next segment of a long packet, if there is one.
+    pub fn next_parts(&mut self) -> Option<(&[u8], &[u8])> {
+        let cut = self.cut.as_mut().filter(|_| self.has_more)?;
+        let packet = &self.buffer[offload::LENGTH..self.end];
+        let (headers, data) = packet.split_at(cut.headers);
         let end = data.len().min(self.at + cut.length);
-        into.extend_from_slice(&packet[..cut.headers]);
-        into.extend_from_slice(&data[self.at..end]);
+        let part = &data[self.at..end];
+        self.front.clear();
+        self.front.extend_from_slice(headers);
         self.has_more = end < data.len();
-        cut.write_headers(into, self.at, !self.has_more);
+        cut.write_headers(&mut self.front, part, self.at, !self.has_more);
         self.at = end;
         cut.number = cut.number.wrapping_add(1);
-        true
+        Some((&self.front, part))
     }
 }
 
 impl Cut {
-    /// Writes lengths, numbers and checksums of the segment with the data from `at` on.
-    fn write_headers(&self, packet: &mut [u8], at: usize, is_last: bool) {
-        if transport::is_ipv4(packet) {
-            let first = u16::from_be_bytes([packet[4], packet[5]]);
+    /// Writes lengths, numbers and checksums of the segment with this data, which stand at `at`.
+    fn write_headers(&self, front: &mut [u8], data: &[u8], at: usize, is_last: bool) {
+        if transport::is_ipv4(front) {
+            let first = u16::from_be_bytes([front[4], front[5]]);
             let number = first.wrapping_add(self.number);
-            packet[4..6].copy_from_slice(&number.to_be_bytes());
+            front[4..6].copy_from_slice(&number.to_be_bytes());
         }
-        transport::set_length(packet, self.ip_header);
-        let length = packet.len() - self.ip_header;
-        let transport = &mut packet[self.ip_header..];
-        if self.protocol == UDP {
-            transport[4..6].copy_from_slice(&(length as u16).to_be_bytes());
-            transport::set_checksum(packet, self.ip_header, UDP, UDP_CHECKSUM);
-            return;
-        }
-        let first = [transport[4], transport[5], transport[6], transport[7]];
-        let sequence = u32::from_be_bytes(first).wrapping_add(at as u32);
-        transport[4..8].copy_from_slice(&sequence.to_be_bytes());
-        if !is_last {
-            transport[13] &= !(FIN | PSH);
-        }
-        if at > 0 {
-            transport[13] &= !CWR;
-        }
-        transport::set_checksum(packet, self.ip_header, TCP, TCP_CHECKSUM);
+        let length = front.len() + data.len();
+        transport::set_length_of(front, self.ip_header, length);
+        let transport = &mut front[self.ip_header..];
+        let offset = if self.protocol == UDP {
+            let length = (length - self.ip_header) as u16;
+            transport[4..6].copy_from_slice(&length.to_be_bytes());
+            UDP_CHECKSUM
+        } else {
+            let first = [transport[4], transport[5], transport[6], transport[7]];
+            let sequence = u32::from_be_bytes(first).wrapping_add(at as u32);
+            transport[4..8].copy_from_slice(&sequence.to_be_bytes());
+            if !is_last {
+                transport[13] &= !(FIN | PSH);
+            }
+            if at > 0 {
+                transport[13] &= !CWR;
+            }
+            TCP_CHECKSUM
+        };
+        transport::set_checksum_of(front, data, self.ip_header, (self.protocol, offset));
     }
 }
 
@@ -243,6 +269,32 @@ pub mod tests {
     #[test]
     fn there_is_no_segment_before_a_packet() {
         assert!(!Segments::new(0).next(&mut Vec::new()));
+    }
+
+    #[test]
+    fn only_long_packets_are_given_in_parts() {
+        let short = packet(false, TCP, 0, b"data");
+        let mut all = filled(&[&[0; offload::LENGTH][..], &short].concat());
+        all.take(offload::LENGTH + short.len()).unwrap();
+        assert_eq!(all.long(), None);
+        assert_eq!(all.next_parts(), None);
+        let mut one = Vec::new();
+        assert!(all.next(&mut one) && one == short);
+
+        let whole = packet(true, TCP, 12, &[7; 250]);
+        let header = long(Long::TcpIpv6, 100);
+        let mut all = filled(&[&header.bytes()[..], &whole].concat());
+        all.take(offload::LENGTH + whole.len()).unwrap();
+        assert_eq!(all.long(), Some((&whole[..72], 322, 172)));
+        let (front, data) = all.next_parts().unwrap();
+        assert_eq!((front.len(), data), (72, &[7; 100][..]));
+        // The rest can be taken as whole packets.
+        assert!(all.next(&mut one));
+        assert_eq!(one.len(), 172);
+        assert_eq!(all.next_parts().unwrap().1.len(), 50);
+        assert_eq!(all.long(), None);
+        assert_eq!(all.next_parts(), None);
+        assert!(!all.next(&mut one));
     }
 
     #[test]

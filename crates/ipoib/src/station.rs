@@ -79,7 +79,7 @@ pub enum Taken {
     Cut(usize),
 }
 
-/// The decision on a message of a connection.
+/// The decision on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Front {
     /// An IP packet for programs; it is counted as delivered.
@@ -218,18 +218,19 @@ impl Station {
     }
 
     /// Returns the neighbour that gets an IP packet with these first bytes and this length, if its
-    /// hardware address is known and need not be asked for.
+    /// hardware address is known and need not be asked for. `longest` is the length of its longest
+    /// segment.
     pub fn known(
         &mut self,
         front: &[u8],
-        length: usize,
+        (length, longest): (usize, usize),
         now: u64,
         link: &mut impl Link,
     ) -> Option<(Protocol, Neighbour)> {
         let Ok((protocol, Route::Neighbour(to))) = self.route(front, length) else {
             return None;
         };
-        if length > self.interface.mtu {
+        if longest > self.interface.mtu {
             return None;
         }
         let to = self.next_hop(to, link);
@@ -237,10 +238,16 @@ impl Station {
         Some((protocol, at))
     }
 
-    /// Counts a packet as sent that was not given to [`Station::take`].
-    pub fn count_sent(&mut self) {
-        self.counters.taken += 1;
-        self.counters.unicast += 1;
+    /// Counts packets as sent that were not given to [`Station::take`].
+    pub fn count_sent(&mut self, packets: u64) {
+        self.counters.taken += packets;
+        self.counters.unicast += packets;
+    }
+
+    /// Counts packets as refused by the adapter that were not given to [`Station::take`].
+    pub fn count_refused(&mut self, packets: u64) {
+        self.counters.taken += packets;
+        self.counters.drop(Drop::Refused, packets);
     }
 
     /// Counts packets no longer that were sent: they will be taken again.
@@ -472,9 +479,7 @@ impl Station {
 
     /// Takes a datagram from the link.
     pub fn receive(&mut self, datagram: &[u8], source: Source, now: u64, link: &mut impl Link) {
-        let own = &self.interface.hardware;
-        if source.queue_pair == own.queue_pair && source.gid.is_none_or(|gid| gid == own.gid) {
-            // The adapter's copy of a datagram to a group.
+        if self.is_own(&source) {
             return;
         }
         self.counters.received += 1;
@@ -483,8 +488,14 @@ impl Station {
         }
     }
 
-    /// Decides on a message of a connection with these first bytes and this length. The first bytes
-    /// have the headers of IP.
+    /// Returns whether a datagram is the adapter's copy of one that this interface sent to a group.
+    pub fn is_own(&self, source: &Source) -> bool {
+        let own = &self.interface.hardware;
+        source.queue_pair == own.queue_pair && source.gid.is_none_or(|gid| gid == own.gid)
+    }
+
+    /// Decides on a message with these first bytes and this length, which another interface sent.
+    /// The first bytes have the headers of IP.
     pub fn receive_front(&mut self, front: &[u8], length: usize) -> Front {
         let (protocol, packet) = match encapsulation::parse(front) {
             Ok((protocol @ (Protocol::Ipv4 | Protocol::Ipv6), packet)) => (protocol, packet),

@@ -53,45 +53,76 @@ pub fn is_ipv4(packet: &[u8]) -> bool {
 
 /// Returns the sum of the pseudo header of a packet whose IP header has this length.
 pub fn pseudo_sum(packet: &[u8], ip_header: usize, protocol: u8) -> u64 {
-    let addresses = match is_ipv4(packet) {
-        true => &packet[12..20],
-        false => &packet[8..40],
+    pseudo_sum_of(packet, ip_header, protocol, packet.len())
+}
+
+fn pseudo_sum_of(front: &[u8], ip_header: usize, protocol: u8, length: usize) -> u64 {
+    let addresses = match is_ipv4(front) {
+        true => &front[12..20],
+        false => &front[8..40],
     };
-    let length = (packet.len() - ip_header) as u64;
+    let length = (length - ip_header) as u64;
     checksum::add(0, addresses) + length + u64::from(protocol)
 }
 
 /// Writes the lengths in an IP header, and the checksum of IPv4.
 pub fn set_length(packet: &mut [u8], ip_header: usize) {
     let length = packet.len();
-    if is_ipv4(packet) {
-        packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
-        packet[10..12].fill(0);
-        let sum = checksum::fold(checksum::add(0, &packet[..ip_header]));
-        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    set_length_of(packet, ip_header, length);
+}
+
+/// Does so for a packet of a length, of which `front` has the IP header.
+pub fn set_length_of(front: &mut [u8], ip_header: usize, length: usize) {
+    if is_ipv4(front) {
+        front[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+        front[10..12].fill(0);
+        let sum = checksum::fold(checksum::add(0, &front[..ip_header]));
+        front[10..12].copy_from_slice(&sum.to_be_bytes());
     } else {
         let payload = (length - IPV6_HEADER) as u16;
-        packet[4..6].copy_from_slice(&payload.to_be_bytes());
+        front[4..6].copy_from_slice(&payload.to_be_bytes());
     }
 }
 
 /// Computes the checksum of a transport's message and writes it.
+#[cfg(test)]
 pub fn set_checksum(packet: &mut [u8], ip_header: usize, protocol: u8, offset: usize) {
+    set_checksum_of(packet, &[], ip_header, (protocol, offset));
+}
+
+/// Computes the checksum of a transport's message and writes it, in a packet in two parts: its
+/// headers, whose length is even, and its data.
+pub fn set_checksum_of(
+    front: &mut [u8],
+    data: &[u8],
+    ip_header: usize,
+    (protocol, offset): (u8, usize),
+) {
     let at = ip_header + offset;
-    packet[at..at + 2].fill(0);
-    let sum = pseudo_sum(packet, ip_header, protocol);
-    let sum = checksum::fold(checksum::add(sum, &packet[ip_header..]));
+    front[at..at + 2].fill(0);
+    let length = front.len() + data.len();
+    let sum = pseudo_sum_of(front, ip_header, protocol, length);
+    let sum = checksum::add(sum, &front[ip_header..]);
+    let sum = checksum::fold(checksum::add(sum, data));
     // Zero means no checksum in UDP.
     let sum = if sum == 0 && protocol == UDP {
         0xffff
     } else {
         sum
     };
-    packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    front[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Returns whether the checksum of a transport's message is right, in a packet in two parts: its
+/// headers, whose length is even, and its data.
+pub fn has_right_checksum_of(front: &[u8], data: &[u8], ip_header: usize, protocol: u8) -> bool {
+    let sum = pseudo_sum_of(front, ip_header, protocol, front.len() + data.len());
+    let sum = checksum::add(sum, &front[ip_header..]);
+    checksum::fold(checksum::add(sum, data)) == 0
 }
 
 /// Returns whether the checksum of a transport's message is right.
+#[cfg(test)]
 pub fn has_right_checksum(packet: &[u8], ip_header: usize, protocol: u8) -> bool {
-    let sum = pseudo_sum(packet, ip_header, protocol);
-    checksum::fold(checksum::add(sum, &packet[ip_header..])) == 0
+    has_right_checksum_of(packet, &[], ip_header, protocol)
 }

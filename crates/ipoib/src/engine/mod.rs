@@ -1,6 +1,7 @@
 //! The process of an interface: moves packets between its TUN device and the adapter.
 
 mod groups;
+mod pace;
 mod pump;
 mod wire;
 
@@ -17,6 +18,7 @@ use verbena_fabric_protocol::interface::Entry;
 use verbena_verbs::{Gid, Library};
 
 use self::groups::{Groups, fixed_groups};
+use self::pace::Pace;
 use self::pump::Pump;
 use self::wire::Wire;
 use crate::adapter::{Adapter, Failure as AdapterFailure};
@@ -218,6 +220,7 @@ impl Engine {
             plan,
             directory,
         } = self;
+        let has_connections = adapter.connected().is_some();
         adapter.start_receiving();
         let addresses: Vec<Prefixed> = plan
             .addresses
@@ -296,8 +299,7 @@ impl Engine {
             connections: [tcp.into(), tcp6.into()],
             published,
             ended: None,
-            packets: 0,
-            average: 0,
+            pace: Pace::new(Instant::now(), has_connections),
         };
         pump.use_answers(&mut wire)?;
         pump.station.announce(&mut wire);

@@ -11,9 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use verbena_verbs::WorkCompletion;
 
 use super::groups::{Groups, fixed_groups};
+use super::pace::{Pace, Rest};
 use super::wire::{Wire, partial};
 use super::{Failure, LONGEST, system};
-use crate::adapter::{BATCH, Completion, bytes_of_mtu};
+use crate::adapter::{BATCH, Completion, Received, bytes_of_mtu};
 use crate::address::Prefixed;
 use crate::administration::{Administration, Event, Lookup};
 use crate::connected::{Completed, Message};
@@ -30,22 +31,6 @@ use crate::unacknowledged::{self, Unacknowledged};
 
 /// Packets taken from the device before the adapter's completions are looked at.
 const TURN: usize = 64;
-/// Time for which an interface without packets is polled before its process sleeps. Each sleep
-/// costs two wake-ups: of the adapter's thread, and of this one.
-const POLLING: Duration = Duration::from_micros(200);
-/// Time after which a thread that has yielded its processor counts as one of too many, and time for
-/// which it sleeps at once then: a sleeper that is woken gets a processor sooner than a poller.
-const LONG_YIELD: Duration = Duration::from_micros(500);
-const CONTENDED: Duration = Duration::from_millis(20);
-/// Average number of packets between pauses from which on a link counts as busy, and not as one
-/// whose packets answer each other. On a busy link the process does not ask for events, for which
-/// the adapter's thread would be woken for each packet, but naps, and looks for packets in between;
-/// it asks for events after a time without packets.
-const MANY: usize = 2;
-const NAP: Duration = Duration::from_micros(50);
-const NAPPING: Duration = Duration::from_millis(2);
-/// Packets of a pause that count for the average, so that one long burst is soon forgotten.
-const MOST_COUNTED: usize = 32;
 /// Most turns for which segments wait for more to be joined with.
 const MOST_HELD: u32 = 8;
 /// Bytes of a packet that have its headers, with those of the link.
@@ -83,9 +68,7 @@ pub(super) struct Pump {
     pub(super) connections: [File; 2],
     /// When the command's end was noticed.
     pub(super) ended: Option<u64>,
-    /// Packets sent and received since the last pause, and a moving average of them in sixteenths.
-    pub(super) packets: usize,
-    pub(super) average: usize,
+    pub(super) pace: Pace,
 }
 
 impl Pump {
@@ -93,8 +76,6 @@ impl Pump {
         let mut datagram = vec![0; LONGEST];
         let mut is_readable = true;
         let mut next_tick = 0;
-        let mut idle_since = None;
-        let mut polling_from = self.start;
         loop {
             let now = Instant::now();
             wire.adapter.set_time(now);
@@ -133,32 +114,27 @@ impl Pump {
                 next_tick = now + self.ended.map_or(WAITING, |_| ENDING);
             }
             if !is_idle {
-                idle_since = None;
+                self.pace.resume();
                 continue;
             }
-            // A packet often follows soon: polling for a moment saves two wake-ups.
             let is_blocked = self.is_pending || wire.connections.waiting() > 0;
-            if idle_since.is_none() {
-                let packets = std::mem::take(&mut self.packets).min(MOST_COUNTED);
-                self.average = (3 * self.average + 16 * packets) / 4;
-            }
-            let since = *idle_since.get_or_insert_with(Instant::now);
-            let is_polling = since >= polling_from && since.elapsed() < POLLING;
-            if is_polling && !is_blocked && !wire.is_removed {
-                is_readable = true;
-                let before = Instant::now();
-                thread::yield_now();
-                if before.elapsed() > LONG_YIELD {
-                    polling_from = Instant::now() + CONTENDED;
+            if !wire.is_removed {
+                let now = Instant::now();
+                match self.pace.rest(now, is_blocked) {
+                    Rest::Poll => {
+                        is_readable = true;
+                        thread::yield_now();
+                        self.pace.yielded(now, Instant::now());
+                        continue;
+                    }
+                    Rest::Nap(time) => {
+                        is_readable |= self.nap(wire, time)?;
+                        continue;
+                    }
+                    Rest::Sleep => {}
                 }
-                continue;
             }
-            let is_busy = self.average >= 16 * MANY;
-            if is_busy && !is_blocked && since.elapsed() < NAPPING && !wire.is_removed {
-                is_readable |= self.nap(wire)?;
-                continue;
-            }
-            idle_since = None;
+            self.pace.resume();
             wire.adapter.arm(is_blocked)?;
             // A completion before the arming raises no event.
             if self.receive(wire, &mut datagram)? {
@@ -334,23 +310,18 @@ impl Pump {
         for _ in 0..TURN / BATCH {
             let count = wire.adapter.poll(&mut completions)?;
             are_some |= count > 0;
-            self.packets += count;
             for completion in &completions[..count] {
-                let received = match wire.adapter.complete(completion, datagram) {
-                    Completion::Nothing | Completion::Connected(Completed::Nothing) => continue,
+                self.pace.count(1, completion.length as usize);
+                match wire.adapter.complete(completion) {
+                    Completion::Nothing => {}
                     Completion::Connected(completed) => {
                         self.receive_connected(wire, completed, datagram);
-                        continue;
                     }
-                    Completion::Datagram(received) => received,
-                };
-                if !received.is_success {
-                    self.station.receive_failed();
-                    continue;
+                    Completion::Datagram(received) => {
+                        self.receive_datagram(wire, &received, datagram);
+                        wire.adapter.release(&received);
+                    }
                 }
-                let source: Source = received.source;
-                let datagram = &datagram[..received.length];
-                self.station.receive(datagram, source, wire.now, wire);
             }
             if count < BATCH {
                 if let Some(connected) = wire.adapter.connected() {
@@ -362,9 +333,7 @@ impl Pump {
         loop {
             let count = wire.adapter.poll_sent(&mut completions)?;
             for completion in &completions[..count] {
-                if let Completion::Connected(completed) =
-                    wire.adapter.complete(completion, datagram)
-                {
+                if let Completion::Connected(completed) = wire.adapter.complete(completion) {
                     self.receive_connected(wire, completed, datagram);
                 }
             }
@@ -379,6 +348,29 @@ impl Pump {
             self.station.undeliver(refused);
         }
         Ok(are_some)
+    }
+
+    /// Uses a received datagram; `buffer` gets it if it is not for programs.
+    fn receive_datagram(&mut self, wire: &mut Wire, received: &Received, buffer: &mut [u8]) {
+        let (region, at) = wire.adapter.datagram(received);
+        let mut front = [0; FRONT];
+        let front = &mut front[..received.length.min(FRONT)];
+        let whole = &mut buffer[..received.length];
+        if !received.is_success || region.read(at, front).is_err() {
+            self.station.receive_failed();
+            return;
+        }
+        if self.station.is_own(&received.source) {
+            return;
+        }
+        if self.station.receive_front(front, received.length) == Front::Deliver {
+            if !wire.deliver_datagram(received, front) {
+                self.station.undeliver(1);
+            }
+        } else if region.read(at, whole).is_ok() {
+            let source = received.source;
+            self.station.receive(whole, source, wire.now, wire);
+        }
     }
 
     /// Uses a completion of a connection.
@@ -457,9 +449,14 @@ impl Pump {
     }
 
     /// Takes a packet from the device into the memory of a request, and sends it by a connection if
-    /// its neighbour has one. Else the packet is in the memory of `segments`. Returns the
-    /// bytes there. `are_used` is set once changes of the namespace are used.
-    fn read(&mut self, wire: &mut Wire, now: u64, are_used: &mut bool) -> io::Result<usize> {
+    /// its neighbour has one. Else the packet is in the memory of `segments`. Returns the number of
+    /// bytes, and whether they were sent. `are_used` is set once changes of the namespace are used.
+    fn read(
+        &mut self,
+        wire: &mut Wire,
+        now: u64,
+        are_used: &mut bool,
+    ) -> io::Result<(usize, bool)> {
         let slot = wire.adapter.connected().and_then(|connected| {
             let slot = connected.next_slot()?;
             let (region, at) = connected.slot(slot);
@@ -474,12 +471,12 @@ impl Pump {
         let Some((slot, length)) = slot else {
             let length = wire.device.read(self.segments.buffer())?;
             self.use_changes_before(wire, are_used);
-            return Ok(length);
+            return Ok((length, false));
         };
         let length = length?;
         self.use_changes_before(wire, are_used);
         if self.send_slot(wire, slot, length, now) {
-            return Ok(0);
+            return Ok((length, true));
         }
         if let Some(connected) = wire.adapter.connected()
             && length > offload::LENGTH
@@ -490,7 +487,7 @@ impl Pump {
                 .read(at + encapsulation::LENGTH, into)
                 .map_err(io::Error::other)?;
         }
-        Ok(length)
+        Ok((length, false))
     }
 
     /// Sends a packet that stands in a slot by a connection, if its neighbour has one. `length` is
@@ -511,7 +508,7 @@ impl Pump {
         if region.read(at + encapsulation::LENGTH, front).is_err() {
             return false;
         }
-        let Some((protocol, to)) = self.station.known(front, length, now, wire) else {
+        let Some((protocol, to)) = self.station.known(front, (length, length), now, wire) else {
             return false;
         };
         let Lookup::Known(to) = wire.route(&to) else {
@@ -543,9 +540,32 @@ impl Pump {
         let length = encapsulation::LENGTH + length;
         let is_sent = connected.send_slot(id, slot, length) == Sent::Done;
         if is_sent {
-            self.station.count_sent();
+            self.station.count_sent(1);
         }
         is_sent
+    }
+
+    /// Cuts a long packet in the memory of requests, if its neighbour is known and gets datagrams.
+    /// Returns whether segments were sent.
+    fn send_segments(&mut self, wire: &mut Wire, now: u64) -> bool {
+        if self.is_pending || !self.pieces.is_empty() {
+            return false;
+        }
+        let Some((front, length, longest)) = self.segments.long() else {
+            return false;
+        };
+        if longest > wire.datagram_mtu {
+            return false;
+        }
+        let known = self.station.known(front, (length, longest), now, wire);
+        let Some((protocol, to)) = known else {
+            return false;
+        };
+        let (sent, refused) = wire.unicast_segments(&to, protocol, &mut self.segments);
+        self.station.count_sent(sent);
+        self.station.count_refused(refused);
+        self.pace.count(sent, longest);
+        sent + refused > 0
     }
 
     /// Takes packets from the device. Returns whether there were any, and whether it is empty now.
@@ -553,14 +573,18 @@ impl Pump {
         let (mut moved, mut are_used) = (false, false);
         let now = self.now();
         for _ in 0..TURN {
+            if self.send_segments(wire, now) {
+                moved = true;
+                continue;
+            }
             if !self.is_pending && !self.next_piece() && !self.segments.next(&mut self.packet) {
                 match self.read(wire, now, &mut are_used) {
                     // A connection has it.
-                    Ok(0) => {
-                        self.packets += 1;
+                    Ok((length, true)) => {
+                        self.pace.count(1, length);
                         moved = true;
                     }
-                    Ok(length) => {
+                    Ok((length, false)) => {
                         if self.segments.take(length).is_err() {
                             self.station.take_invalid();
                         }
@@ -585,7 +609,7 @@ impl Pump {
                     }
                 }
             }
-            self.packets += 1;
+            self.pace.count(1, self.packet.len());
             moved = true;
         }
         Ok((moved, false))
@@ -599,14 +623,14 @@ impl Pump {
         is_there
     }
 
-    /// Waits for the device for a moment. Returns whether it is readable.
-    fn nap(&mut self, wire: &Wire) -> Result<bool, Failure> {
+    /// Waits for the device for a time. Returns whether it is readable.
+    fn nap(&mut self, wire: &Wire, time: Duration) -> Result<bool, Failure> {
         let of_device = match self.is_pending {
             true => PollFlags::empty(),
             false => PollFlags::IN,
         };
         let mut device = [PollFd::from_borrowed_fd(wire.device.as_fd(), of_device)];
-        ready(&mut device, NAP)?;
+        ready(&mut device, time)?;
         Ok(!device[0].revents().is_empty())
     }
 

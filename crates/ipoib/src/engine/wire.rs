@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use verbena_verbs::Gid;
 
-use crate::adapter::{Adapter, Failure as AdapterFailure};
+use crate::adapter::{Adapter, Failure as AdapterFailure, Received};
 use crate::administration::{Administration, Lookup, Waiting};
 use crate::connected::Message;
 use crate::connection::{Connections, Pairs, Way};
@@ -17,6 +17,7 @@ use crate::join::Joiner;
 use crate::neighbour::Neighbour;
 use crate::netlink::Netlink;
 use crate::offload::{self, Header, Partial};
+use crate::segment::Segments;
 use crate::station::{Link, Origin, Sent, Source};
 use crate::transport;
 
@@ -86,6 +87,24 @@ impl Wire {
         }
     }
 
+    /// Sends segments of a long packet as datagrams, if their neighbour gets datagrams, while it
+    /// takes them. Returns the numbers of those that were sent, and of those that were refused.
+    pub(super) fn unicast_segments(
+        &mut self,
+        to: &Neighbour,
+        protocol: Protocol,
+        segments: &mut Segments,
+    ) -> (u64, u64) {
+        self.close_stalled();
+        let Lookup::Known(to) = self.route(to) else {
+            return (0, 0);
+        };
+        match self.connections.way(&to, self.now, &mut self.adapter) {
+            Way::Datagram => self.adapter.unicast_segments(&to, protocol, segments),
+            Way::Connection(..) | Way::Waits => (0, 0),
+        }
+    }
+
     fn hold(&mut self, one: Waiting) -> Sent {
         match &mut self.administration {
             Some(administration) => administration.hold(one),
@@ -124,6 +143,22 @@ impl Wire {
         {
             self.connections.fail(id, &mut self.adapter);
         }
+    }
+
+    /// Gives the device the packet of a datagram with these first bytes. Returns whether it was
+    /// taken.
+    pub(super) fn deliver_datagram(&mut self, received: &Received, front: &[u8]) -> bool {
+        let (region, at) = self.adapter.datagram(received);
+        let at = at + encapsulation::LENGTH;
+        let read = |from: usize, into: &mut [u8]| region.read(at + from, into).is_ok();
+        let (device, refused) = (&self.device, &mut self.refused);
+        let (front, length) = (
+            &front[encapsulation::LENGTH..],
+            received.length - encapsulation::LENGTH,
+        );
+        self.joiner.take(front, length, read, |bytes, packets| {
+            *refused += write(device, bytes, packets);
+        })
     }
 
     /// Gives the device the message of a connection. Returns `None` if its checksum is partial and
@@ -236,10 +271,9 @@ impl Link for Wire {
 
     fn deliver(&mut self, packet: &[u8]) -> bool {
         let (device, refused) = (&self.device, &mut self.refused);
-        self.joiner.take(packet, |bytes, packets| {
+        self.joiner.take_whole(packet, |bytes, packets| {
             *refused += write(device, bytes, packets);
-        });
-        true
+        })
     }
 
     fn next_hop(&mut self, to: IpAddr) -> IpAddr {

@@ -581,7 +581,10 @@ fn a_packet_that_is_longer_than_the_interface_takes_is_cut_or_answered() {
     v4_packet[6] = 0x40;
     let v6_packet = packet(v6(1), v6(2), MTU + 1, 1);
     for packet in [&v4_packet, &v6_packet] {
-        assert_eq!(station.known(packet, packet.len(), 0, &mut link), None);
+        assert_eq!(
+            station.known(packet, (packet.len(), packet.len()), 0, &mut link),
+            None
+        );
         assert_eq!(station.take(packet, 0, &mut link), Taken::Done);
     }
     assert_eq!(link.delivered.len(), 2);
