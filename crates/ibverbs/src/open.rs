@@ -35,7 +35,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     )
 }
 
-/// Reports an exhausted limit, once: many programs print no reason when they cannot open the device.
+/// Reports an exhausted limit, once: many programs print no reason if the device does not open.
 fn report_exhaustion(device: Device, error: Errno) {
     static REPORTED: Once = Once::new();
     if let Some(remedy) = error.remedy() {

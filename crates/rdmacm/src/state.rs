@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    /// Raises the event of a peer that has disconnected, when the program has taken its completions.
+    /// Raises the event of a peer that has disconnected, behind the completions before it.
     pub fn disconnected(&mut self, number: u32) {
         self.raise_disconnected(number, clock::now() + LONGEST_WAIT);
     }
@@ -143,8 +143,8 @@ impl State {
     ///
     /// Until then it waits for the program to take the completions that came before. An adapter has
     /// written those long before the peer's DREQ arrives. Here a program that lost its processor
-    /// between two polls would see both at once, and programs that look for events first destroy the
-    /// queue pair with its completions (libfabric's ofi_rxm does, and then waits for them forever).
+    /// between two polls would see both at once, and programs that look for events first destroy
+    /// the queue pair with its completions (libfabric's ofi_rxm does, and waits for them forever).
     pub fn raise_disconnected(&mut self, number: u32, deadline: u64) {
         let Some(identifier) = self.identifiers.get(number) else {
             return;

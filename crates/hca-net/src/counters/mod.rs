@@ -160,7 +160,7 @@ impl Counters {
             }
             .prepared(),
             Err(error) => {
-                // The directory is gone when the process that reads it has ended.
+                // The directory is removed when the process that reads it ends.
                 if error.kind() != std::io::ErrorKind::NotFound {
                     eprintln!(
                         "verbena: cannot create a file for counters in {}: {error}; this \
