@@ -35,7 +35,7 @@ def cases() -> list[Case]:
 
 def says(place: Place, command: list[object], words: str, status: int | None = 0, **environment: str) -> Outcome:
     """The command ends with a status, if one is given, and prints words."""
-    ended = place.run("run", command, SECONDS, **environment)
+    ended = place.run("run", [str(word) for word in command], SECONDS, **environment)
     if words in ended.output and status in (None, ended.status):
         return passed()
     return failed(f"{ended.describe()}, or {words!r} is not in the output", ended.evidence())
@@ -100,5 +100,5 @@ def real_time(place: Place) -> Outcome:
 
     def side(processor: int, *more: str) -> list[object]:
         command = ["taskset", "--cpu-list", str(processor), "chrt", "--fifo", "1", "ibv_rc_pingpong", "-c", "-d", DEVICE]
-        return [VERBENA, "run", "--path", "ring", "--", *command, "-p", str(port), *more]
+        return [str(VERBENA), "run", "--path", "ring", "--", *command, "-p", str(port), *more]
     return exchange(place, side(processors[0]), side(processors[1], "127.0.0.1"), port, SECONDS).outcome()
