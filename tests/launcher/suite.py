@@ -17,7 +17,7 @@ from harness.place import Place
 from harness.process import Process
 from harness.requirement import Tool
 
-from . import ends, info, libraries
+from . import ends, environments, info, libraries
 
 TITLE = "verbena run and verbena info"
 REQUIRES = [Tool("ibv_devices", "ibverbs-utils"), Tool("ib_write_bw", "perftest")]
@@ -79,7 +79,7 @@ def cases() -> list[Case]:
         Case("info on an idle host", "", info.idle),
         Case("info on live processes", "", info.live),
     ]
-    return found + libraries.cases() + ends.cases()
+    return found + libraries.cases() + ends.cases() + environments.cases()
 
 
 def returns(command: list[str], code: int, stats: bool, place: Place) -> Outcome:

@@ -1,10 +1,11 @@
 /* The end of a connection: RDMA_CM_EVENT_TIMEWAIT_EXIT (rdma_get_cm_event(3)) comes to a side that has disconnected
- * itself, once no packet can be in flight any more, and a queue pair's number is not reused before. */
+ * itself, once no packet can be in flight any more, and a queue pair's number is not reused before. A peer's disconnect is
+ * reported behind the completions that came before it. */
 #include "check.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
-#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 
 /* Nanoseconds of the wait: twice a packet's life, which the path record gives as 4.096 us * 2^life. */
 static uint64_t wait_of(struct rdma_cm_id *id)
@@ -143,7 +144,51 @@ static void a_number_rests(void)
 	}
 }
 
+/* The event of a peer's disconnect, which comes while a completion of a send waits in the queue. Returns whether it waited
+ * for the program to take the completion. */
+static bool waits_for_the_completion(struct rdma_cm_id *listener)
+{
+	static char bytes[2][8];
+	struct ibv_wc completion;
+	struct side active, passive;
+	connect_sides(&active, &passive, listener);
+	struct ibv_mr *from = rdma_reg_msgs(active.id, bytes[0], sizeof(bytes[0]));
+	struct ibv_mr *to = rdma_reg_msgs(passive.id, bytes[1], sizeof(bytes[1]));
+	CHECK_POINTER(from);
+	CHECK_POINTER(to);
+	CHECK_CALL(rdma_post_recv(passive.id, NULL, bytes[1], sizeof(bytes[1]), to));
+	CHECK_CALL(rdma_post_send(active.id, NULL, bytes[0], sizeof(bytes[0]), from, IBV_SEND_SIGNALED));
+	while (ibv_poll_cq(passive.id->recv_cq, 1, &completion) == 0)
+		;
+	CHECK_EQUAL(completion.status, IBV_WC_SUCCESS);
+	CHECK_CALL(rdma_disconnect(passive.id));
+	bool waits = !has_event(active.channel, 20);
+	while (ibv_poll_cq(active.id->send_cq, 1, &completion) == 0)
+		;
+	CHECK_EQUAL(completion.status, IBV_WC_SUCCESS);
+	expect(active.channel, RDMA_CM_EVENT_DISCONNECTED);
+	expect(passive.channel, RDMA_CM_EVENT_DISCONNECTED);
+	CHECK_CALL(rdma_dereg_mr(from));
+	CHECK_CALL(rdma_dereg_mr(to));
+	rdma_destroy_qp(active.id);
+	rdma_destroy_qp(passive.id);
+	CHECK_CALL(rdma_destroy_id(active.id));
+	CHECK_CALL(rdma_destroy_id(passive.id));
+	rdma_destroy_event_channel(active.channel);
+	return waits;
+}
+
+/* It waits 100 ms at most, so a busy machine may need more than one attempt. */
+static void a_disconnect_waits_for_completions(void)
+{
+	struct rdma_cm_id *listener = listen_somewhere();
+	int attempts = 20;
+	while (!waits_for_the_completion(listener))
+		CHECK(--attempts > 0);
+}
+
 const struct test tests[] = {
+	{ "a_disconnect_waits_for_completions", a_disconnect_waits_for_completions },
 	{ "each_side_waits", each_side_waits },
 	{ "who_is_gone_waits_for_nothing", who_is_gone_waits_for_nothing },
 	{ "a_number_rests", a_number_rests },

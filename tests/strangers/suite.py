@@ -9,11 +9,11 @@ from functools import partial
 from harness.case import Case
 from harness.requirement import Tool
 
-from . import crates, debian, storage, wheels
+from . import crates, debian, mpi, storage, wheels
 
 TITLE = "third-party programs, unchanged"
 REQUIRES = [Tool("ip", "iproute2"), Tool("nsenter", "util-linux")]
-PROGRAMS = [*wheels.PROGRAMS, *crates.PROGRAMS, *debian.PROGRAMS, *storage.PROGRAMS]
+PROGRAMS = [*wheels.PROGRAMS, *mpi.PROGRAMS, *crates.PROGRAMS, *debian.PROGRAMS, *storage.PROGRAMS]
 
 
 def cases() -> list[Case]:

@@ -24,6 +24,15 @@ use unsupported::Unsupported;
 /// The reason why an archive cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// There is no such file, or it cannot be looked at.
+    #[error("cannot read {path}: {source}")]
+    Absent {
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+
     /// There is no archive.
     #[error(
         "{0} is not an OTF2 archive or a trace of SimGrid, DUMPI or Chakra; name the archive's \
@@ -117,6 +126,10 @@ const HEAD: u64 = 4096;
 ///
 /// Fails if the format is unknown or not read, or the trace cannot be read or imported.
 pub fn import(path: &Path, flops_per_second: Option<f64>) -> Result<Imported, Failure> {
+    std::fs::metadata(path).map_err(|source| Failure::Absent {
+        path: path.to_owned(),
+        source,
+    })?;
     let is_archive = path
         .extension()
         .is_some_and(|extension| extension == "otf2");

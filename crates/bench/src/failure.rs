@@ -44,6 +44,18 @@ pub enum Failure {
         source: io::Error,
     },
 
+    /// A directory for temporary files cannot be created.
+    #[error(
+        "cannot create a directory for temporary files in {path}: {source}; set TMPDIR to another \
+         directory"
+    )]
+    Temporary {
+        /// The parent.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+
     /// A directory cannot be created or read.
     #[error("cannot use the directory {path}: {source}")]
     Directory {

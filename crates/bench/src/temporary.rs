@@ -11,6 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::Failure;
 use crate::interrupt::Scratch;
 
+/// The longest parent of a directory with a socket, in bytes. unix(7) allows 107 for the socket's
+/// path; the rest is for `/verbena-PID-NANOSECONDS/` and a name.
+const LONGEST_PARENT: usize = 64;
+
 /// A directory that only this user can enter, removed with its contents when dropped.
 #[derive(Debug)]
 pub struct Directory {
@@ -25,7 +29,22 @@ impl Directory {
     ///
     /// Fails if it cannot be created.
     pub fn create() -> Result<Self, Failure> {
-        let parent = env::temp_dir();
+        Self::create_in(env::temp_dir())
+    }
+
+    /// Creates a new directory for a Unix socket, whose path must be short: in /tmp if TMPDIR is
+    /// too long.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be created.
+    pub fn for_socket() -> Result<Self, Failure> {
+        let usual = env::temp_dir();
+        let is_short = usual.as_os_str().len() <= LONGEST_PARENT;
+        Self::create_in(if is_short { usual } else { "/tmp".into() })
+    }
+
+    fn create_in(parent: PathBuf) -> Result<Self, Failure> {
         loop {
             // The name is only probably free: if it is taken, creation fails and is repeated.
             let now = SystemTime::now()
@@ -43,7 +62,7 @@ impl Directory {
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(source) => {
-                    return Err(Failure::Directory {
+                    return Err(Failure::Temporary {
                         path: parent,
                         source,
                     });
@@ -82,6 +101,13 @@ mod tests {
         fs::write(path.join("1.counters"), "x").unwrap();
         drop(directory);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_fits_into_its_directory() {
+        let directory = Directory::for_socket().unwrap();
+        let path = directory.path().join("sixteen-bytes-in");
+        std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     }
 
     #[test]

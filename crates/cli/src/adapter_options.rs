@@ -130,7 +130,7 @@ pub fn command(
     environment: &Environment,
 ) -> Result<Command, Failure> {
     let mut command = program(subcommand, words)?;
-    if let Some(obstacle) = obstacle(&words[0]) {
+    if let Some(obstacle) = obstacle(words) {
         eprintln!("verbena: {obstacle}; it does not use the adapter");
     }
     command.envs(environment.variables());

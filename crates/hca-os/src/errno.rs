@@ -41,6 +41,17 @@ impl Errno {
     /// The adapter's own state could not be set up.
     pub const EIO: Errno = Errno(libc::EIO);
 
+    /// Returns the remedy for a limit of the process or the machine that is exhausted.
+    pub fn remedy(self) -> Option<&'static str> {
+        match self.0 {
+            libc::EMFILE => Some("raise the limit of open files, `ulimit -n`"),
+            libc::ENFILE => Some("raise the machine's limit of open files, fs.file-max"),
+            libc::ENOMEM => Some("raise the limit of address space, `ulimit -v`, or free memory"),
+            libc::EAGAIN => Some("raise the limit of processes and threads, `ulimit -u`"),
+            _ => None,
+        }
+    }
+
     /// Returns its name in errno.h, if it is one that verbs return.
     pub fn name(self) -> Option<&'static str> {
         Some(match self.0 {

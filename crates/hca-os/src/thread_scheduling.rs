@@ -8,7 +8,13 @@ const SLACK_NANOSECONDS: libc::c_ulong = 1000;
 /// sched(7); older kernels ignore it).
 const SLICE_NANOSECONDS: u64 = 100_000;
 
+/// Highest priority of the real-time policies (sched(7)).
+const HIGHEST_PRIORITY: u32 = 99;
+
 /// Applies the settings to the calling thread. A refusal, by a system call filter say, is ignored.
+///
+/// A thread that inherited a real-time policy gets the next higher priority: with the same one it
+/// would never run while the threads that it serves poll on every processor (sched(7), SCHED_FIFO).
 pub fn request_fast_wakeup() {
     let (option, slack, none) = (
         libc::PR_SET_TIMERSLACK,
@@ -18,13 +24,18 @@ pub fn request_fast_wakeup() {
     // All arguments of the system call are passed, because valgrind reports missing ones.
     // SAFETY: the call takes no pointers and concerns the calling thread alone.
     unsafe { libc::prctl(option, slack, none, none, none) };
-    if let Some(mut attributes) = attributes()
-        && attributes.sched_policy == libc::SCHED_OTHER as u32
-    {
-        attributes.sched_runtime = SLICE_NANOSECONDS;
-        // SAFETY: the attributes are plain data, read during the call; thread 0 is the calling one.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    let Some(mut attributes) = attributes() else {
+        return;
+    };
+    match attributes.sched_policy as libc::c_int {
+        libc::SCHED_OTHER => attributes.sched_runtime = SLICE_NANOSECONDS,
+        libc::SCHED_FIFO | libc::SCHED_RR => {
+            attributes.sched_priority = HIGHEST_PRIORITY.min(attributes.sched_priority + 1);
+        }
+        _ => return,
     }
+    // SAFETY: the attributes are plain data, read during the call; thread 0 is the calling one.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
 /// Returns the scheduling attributes of the calling thread.
@@ -40,6 +51,34 @@ fn attributes() -> Option<libc::sched_attr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Gives the calling thread a policy; false where that is not permitted.
+    fn is_given(policy: libc::c_int, priority: u32) -> bool {
+        let mut wanted = attributes().unwrap();
+        wanted.sched_policy = policy as u32;
+        wanted.sched_priority = priority;
+        // SAFETY: the attributes are plain data, read during the call.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) == 0 }
+    }
+
+    #[test]
+    fn a_real_time_thread_gets_the_next_higher_priority() {
+        for (policy, before, after) in [
+            (libc::SCHED_FIFO, 1, 2),
+            (libc::SCHED_RR, 98, 99),
+            (libc::SCHED_FIFO, 99, 99),
+        ] {
+            let thread = std::thread::spawn(move || {
+                if is_given(policy, before) {
+                    request_fast_wakeup();
+                    let found = attributes().unwrap();
+                    assert_eq!(found.sched_policy, policy as u32);
+                    assert_eq!(found.sched_priority, after);
+                }
+            });
+            thread.join().unwrap();
+        }
+    }
 
     #[test]
     fn only_the_scheduler_slice_changes() {

@@ -5,6 +5,7 @@
 
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
+use std::sync::Once;
 use std::{ptr, thread};
 
 use libc::c_int;
@@ -12,7 +13,7 @@ use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca_net::device::Device;
 use verbena_hca_net::roce::management::set_agent;
-use verbena_hca_os::errno::Result;
+use verbena_hca_os::errno::{Errno, Result};
 
 use crate::command::Command;
 use crate::context::ContextObject;
@@ -27,8 +28,20 @@ use crate::{device, outcome, table};
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     outcome::pointer(
         "ibv_open_device",
-        device::of(device).and_then(|device| open(device, Command::create(device)?)),
+        device::of(device).and_then(|device| {
+            let opened = Command::create(device).and_then(|command| open(device, command));
+            opened.inspect_err(|error| report_exhaustion(device, *error))
+        }),
     )
+}
+
+/// Reports an exhausted limit, once: many programs print no reason if the device does not open.
+fn report_exhaustion(device: Device, error: Errno) {
+    static REPORTED: Once = Once::new();
+    if let Some(remedy) = error.remedy() {
+        let name = device.name();
+        REPORTED.call_once(|| eprintln!("verbena: cannot open {name}: {error}; {remedy}"));
+    }
 }
 
 /// Opens the device of another context of this process, given a duplicate of its `cmd_fd`.

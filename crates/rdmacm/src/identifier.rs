@@ -126,6 +126,8 @@ pub struct Options {
 /// The parameters that both sides have agreed on, as seen by one side.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreement {
+    /// This side's queue pair.
+    pub queue_pair: u32,
     /// The peer's queue pair.
     pub remote_queue_pair: u32,
     /// The first sequence number that the peer expects, that is of the first packet sent.

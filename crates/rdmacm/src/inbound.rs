@@ -74,6 +74,12 @@ fn take_alarms(state: &mut State, now: u64) {
                     state.raise(number, Event::plain(EventKind::TimewaitExit, 0));
                 }
             }
+            Alarm::Disconnected(number, generation, deadline) => {
+                let identifier = state.identifiers.get(number);
+                if identifier.is_some_and(|of| of.generation == generation) {
+                    state.raise_disconnected(number, deadline);
+                }
+            }
             Alarm::Retransmission(number) => state.retransmit_due(number, now),
             Alarm::Unclaimed => state.offer_unclaimed(),
             Alarm::Probe => {

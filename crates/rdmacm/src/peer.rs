@@ -80,7 +80,7 @@ impl State {
             }
             ConnectionState::Established => {
                 identifier.state = ConnectionState::Disconnected;
-                self.raise(number, Event::plain(EventKind::Disconnected, 0));
+                self.disconnected(number);
             }
             ConnectionState::Disconnecting => {
                 self.raise(number, Event::plain(EventKind::Disconnected, 0));

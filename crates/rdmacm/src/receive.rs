@@ -72,7 +72,7 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
         (MessageKind::Dreq, before) if before.is_connected() => {
             identifier.state = ConnectionState::Disconnected;
             state.send(number, &Message::bare(MessageKind::Drep));
-            state.raise(number, Event::plain(EventKind::Disconnected, 0));
+            state.disconnected(number);
             // Both sides sent a DREQ at once.
             if before == ConnectionState::Disconnecting {
                 state.begin_time_wait(number);

@@ -5,7 +5,7 @@ use crate::channel::{Channel, ChannelId, Waiting};
 use crate::connection_state::ConnectionState;
 use crate::connection_table::ConnectionTable;
 use crate::device::TIME_WAIT;
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::hosts::Hosts;
 use crate::identifier::Identifier;
 use crate::local_stream::LocalStream;
@@ -15,9 +15,16 @@ use crate::table::Table;
 use crate::watch::{Source, Watch};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use verbena_hca::process::Process;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
+
+/// How long the event of a peer that has disconnected waits for the program to take its completions
+/// (nanoseconds): more than a busy machine leaves a program without a processor.
+const LONGEST_WAIT: u64 = 100_000_000;
+/// Time between two looks for completions (nanoseconds).
+const BETWEEN_LOOKS: u64 = 1_000_000;
 
 /// A multicast group that an identifier has joined.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +137,33 @@ impl State {
                 request: None,
                 event,
             });
+        }
+    }
+
+    /// Raises the event of a peer that has disconnected, behind the completions before it.
+    pub fn disconnected(&mut self, number: u32) {
+        self.raise_disconnected(number, clock::now() + LONGEST_WAIT);
+    }
+
+    /// Raises the event of a peer that has disconnected, at `deadline` at the latest.
+    ///
+    /// Until then it waits for the program to take the completions that came before. An adapter has
+    /// written those long before the peer's DREQ arrives. Here a program that lost its processor
+    /// between two polls would see both at once, and programs that look for events first destroy
+    /// the queue pair with its completions (libfabric's ofi_rxm does, and waits for them forever).
+    pub fn raise_disconnected(&mut self, number: u32, deadline: u64) {
+        let Some(identifier) = self.identifiers.get(number) else {
+            return;
+        };
+        let queue_pair = identifier.agreement.queue_pair;
+        let (generation, now) = (identifier.generation, clock::now());
+        let process = Process::current();
+        let waits = |process: Arc<Process>| process.has_unseen_completions(queue_pair);
+        if now < deadline && process.is_ok_and(waits) {
+            let at = deadline.min(now + BETWEEN_LOOKS);
+            self.set_alarm(at, Alarm::Disconnected(number, generation, deadline));
+        } else {
+            self.raise(number, Event::plain(EventKind::Disconnected, 0));
         }
     }
 

@@ -1,13 +1,14 @@
-//! Detects programs that cannot use the adapter: the program's dynamic linker loads it, so a
-//! program without one, or whose linker ignores the environment, never does.
+//! Detects commands that cannot use the adapter: the program's dynamic linker loads it, so a
+//! program without one, or whose linker ignores the environment, never does, and neither does a
+//! program that is started without the environment.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::process::{getegid, geteuid};
+use rustix::process::{getegid, geteuid, getuid};
 
 /// Bytes of a file to read: the header and the program headers that linkers place directly after
 /// it.
@@ -19,8 +20,37 @@ const INTERPRETER: u32 = 3;
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
 
+/// Extended attribute with the capabilities of a program (capabilities(7)).
+const CAPABILITIES: &str = "security.capability";
+
+/// Returns why the command cannot use the adapter, if so.
+pub fn obstacle(words: &[OsString]) -> Option<String> {
+    let (name, arguments) = words.split_first()?;
+    starts_anew(name, arguments).or_else(|| obstacle_of(name))
+}
+
+/// Returns why the programs that a command starts do not inherit the variables of the dynamic
+/// linker, if so.
+fn starts_anew(name: &OsStr, arguments: &[OsString]) -> Option<String> {
+    let name = Path::new(name).file_name()?.to_str()?;
+    let first = arguments.first().and_then(|word| word.to_str());
+    let is_anew = match name {
+        "sudo" | "doas" | "pkexec" | "ssh" | "systemd-run" | "machinectl" => true,
+        "docker" | "podman" => matches!(first, Some("run" | "exec" | "create" | "start")),
+        "env" => matches!(first, Some("-" | "-i" | "--ignore-environment")),
+        "su" | "runuser" => matches!(first, Some("-" | "-l" | "--login")),
+        _ => false,
+    };
+    is_anew.then(|| {
+        format!(
+            "{name} does not pass LD_PRELOAD to the program that it starts, so put it first: \
+             {name} ... verbena run -- CMD"
+        )
+    })
+}
+
 /// Returns why the program `name` cannot use the adapter, if so.
-pub fn obstacle(name: &OsStr) -> Option<String> {
+fn obstacle_of(name: &OsStr) -> Option<String> {
     let path = found(name)?;
     let file = File::open(&path).ok()?;
     let metadata = file.metadata().ok()?;
@@ -30,6 +60,14 @@ pub fn obstacle(name: &OsStr) -> Option<String> {
     if changes_user || changes_group {
         return Some(format!(
             "{} changes its user (setuid), so the linker ignores LD_PRELOAD",
+            path.display()
+        ));
+    }
+    // Root has all capabilities anyway, for which the kernel demands no secure execution.
+    let mut none: [u8; 0] = [];
+    if !getuid().is_root() && rustix::fs::getxattr(&path, CAPABILITIES, &mut none).is_ok() {
+        return Some(format!(
+            "{} has file capabilities, so the linker ignores LD_PRELOAD",
             path.display()
         ));
     }
@@ -106,8 +144,32 @@ mod tests {
 
     #[test]
     fn no_obstacle_is_reported_for_the_shell() {
-        assert_eq!(obstacle(OsStr::new("sh")), None);
-        assert_eq!(obstacle(OsStr::new("/bin/sh")), None);
-        assert_eq!(obstacle(OsStr::new("no-such-program")), None);
+        for name in ["sh", "/bin/sh", "no-such-program", "env", "su"] {
+            assert_eq!(starts_anew(OsStr::new(name), &[]), None);
+        }
+        for name in ["sh", "/bin/sh", "no-such-program"] {
+            assert_eq!(obstacle(&[name.into()]), None);
+        }
+        assert_eq!(obstacle(&[]), None);
+    }
+
+    #[test]
+    fn a_launcher_without_the_environment_is_an_obstacle() {
+        for line in [
+            "sudo -E x",
+            "/usr/bin/sudo x",
+            "env -i PATH=/bin x",
+            "su - root -c x",
+            "ssh host x",
+            "docker run image",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let text = obstacle(&words).expect(line);
+            assert!(text.contains("verbena run -- CMD"), "{text}");
+        }
+        for line in ["env A=B x", "su root -c x", "docker ps"] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(starts_anew(&words[0], &words[1..]), None, "{line}");
+        }
     }
 }

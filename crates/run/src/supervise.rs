@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::signal::{SIGCHLD, SIGQUIT, SIGUSR1, SIGUSR2};
 pub use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::consts::signal::{SIGQUIT, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Sent};
@@ -67,6 +67,29 @@ impl Failure {
             _ => Failure::NotExecutable { command, source },
         }
     }
+}
+
+/// Has the kernel keep the exit status of children for this process, which it does not where
+/// SIGCHLD is ignored (wait(2)); a process inherits that from the one that started it.
+///
+/// # Errors
+///
+/// Fails if the signal cannot be caught.
+pub fn keep_children() -> Result<(), Failure> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if is_ignored(&status, SIGCHLD) {
+        // Caught: a program that is executed then has the default, as after every other parent.
+        let caught = signal_hook::flag::register(SIGCHLD, Arc::default());
+        caught.map_err(no_signals)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a process with this text of /proc/PID/status (proc(5)) ignores a signal.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }
 
 const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -140,5 +163,18 @@ fn wait(child: &mut std::process::Child) -> Result<ExitStatus, Failure> {
             }
             Ok(status) => return Ok(status),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_those_of_the_mask() {
+        let status = "Name:\tsh\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000011000\n";
+        assert!(is_ignored(status, SIGCHLD));
+        assert!(!is_ignored(status, SIGTERM));
+        assert!(!is_ignored("", SIGCHLD));
     }
 }

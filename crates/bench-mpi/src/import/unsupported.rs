@@ -44,6 +44,11 @@ const EXTRAE: Unsupported = Unsupported {
     remedy: RETRACE,
 };
 
+const DARSHAN: Unsupported = Unsupported {
+    name: "a Darshan log, which has a program's file accesses but not its messages",
+    remedy: RETRACE,
+};
+
 /// Returns the format of a file by its name and beginning, or of a directory by its files' names;
 /// `None` if it is unknown.
 pub fn recognise(path: &Path, head: &[u8]) -> Option<Unsupported> {
@@ -60,6 +65,7 @@ fn by_name(path: &Path) -> Option<Unsupported> {
     match extension {
         "cubex" => Some(PROFILE),
         "prv" | "pcf" => Some(EXTRAE),
+        "darshan" => Some(DARSHAN),
         "edf" | "trc" => Some(TAU),
         _ => None,
     }
@@ -112,6 +118,7 @@ mod tests {
             ("profile.cubex", "", Some(PROFILE)),
             ("tautrace.0.0.0.trc", "", Some(TAU)),
             ("app.prv", "#Paraver (01/01/26 at 12:00):", Some(EXTRAE)),
+            ("app_id1_1-1-1.darshan", "3.10", Some(DARSHAN)),
             ("noise.bin", "\0\u{1}", None),
         ] {
             assert_eq!(

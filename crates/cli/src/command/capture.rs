@@ -64,7 +64,7 @@ fn capture_all(destination: Destination) -> Result<Exit, Failure> {
 
 /// Captures a program until it ends.
 fn program(arguments: &Arguments, destination: Destination) -> Result<Exit, Failure> {
-    let directory = Directory::create()?;
+    let directory = Directory::for_socket()?;
     let path = directory.path().join("capture");
     let environment = arguments.options.environment()?;
     let environment = environment.with("VERBENA_CAPTURE", &path);

@@ -67,7 +67,7 @@ pub struct Arguments {
 ///
 /// Fails if the command cannot be executed, or the calls cannot be received or printed.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let directory = Directory::create()?;
+    let directory = Directory::for_socket()?;
     let socket = directory.path().join("calls");
     let tracer = Libraries::beside_this_executable()?.tracer()?;
     let environment = match arguments.system {

@@ -148,7 +148,7 @@ impl Default for Counters {
 
 impl Counters {
     /// Returns counters in a new file of the directory that VERBENA_STATS_DIR names; in private
-    /// memory if it is unset or the file cannot be made.
+    /// memory if it is unset or, with a message, if the file cannot be made.
     pub fn of_process() -> Counters {
         let Some(directory) = std::env::var_os("VERBENA_STATS_DIR") else {
             return Counters::default();
@@ -159,7 +159,17 @@ impl Counters {
                 _memory: ShardMemory::File { _file: file },
             }
             .prepared(),
-            Err(_) => Counters::default(),
+            Err(error) => {
+                // The directory is removed when the process that reads it ends.
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    eprintln!(
+                        "verbena: cannot create a file for counters in {}: {error}; this \
+                         process will be missing in the statistics",
+                        std::path::Path::new(&directory).display()
+                    );
+                }
+                Counters::default()
+            }
         }
     }
 

@@ -88,7 +88,8 @@ pub fn obstacle(error: Errno) -> String {
         Errno(libc::EROFS) => "its file system is read-only".to_owned(),
         Errno(libc::ENOSPC | libc::EDQUOT) => {
             format!(
-                "it needs {} KiB of free space",
+                "its file system is full (see `df` and `df -i`): it needs {} KiB of free space, \
+                 and inodes for its files",
                 layout::LENGTH.div_ceil(1024)
             )
         }

@@ -246,6 +246,7 @@ fn registry_file_is_fully_allocated() {
 fn registry_errors_name_their_cause() {
     let kib = layout::LENGTH.div_ceil(1024).to_string();
     assert!(obstacle(Errno(libc::ENOSPC)).contains(&kib));
+    assert!(obstacle(Errno(libc::ENOSPC)).contains("inodes"));
     assert!(obstacle(Errno(libc::EROFS)).contains("read-only"));
     assert!(obstacle(Errno::EPERM).contains("0700"));
     assert!(obstacle(Errno(libc::EACCES)).contains("denied"));

@@ -422,8 +422,9 @@ impl<A: Adapter> Cq<A> {
         }
     }
 
+    /// Returns whether the queue holds no completion.
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let (head, tail) = self.ends();
         head == tail
     }

@@ -41,7 +41,12 @@ impl Process {
         let started = Poller::new(self.activity.doorbell(), &listener)
             .and_then(|poller| thread::start(self, poller))
             .and_then(|begin| self.connect_to_self(identity).map(|()| begin));
-        let begin = started.inspect_err(|_| registry.leave(identity))?;
+        let begin = started.inspect_err(|error| {
+            registry.leave(identity);
+            if let Some(remedy) = error.remedy() {
+                eprintln!("verbena: cannot reach other processes: {error}; {remedy}");
+            }
+        })?;
         let member = self.membership.set(Member {
             registry,
             identity,

@@ -49,6 +49,13 @@ impl Adapter for Process {
 }
 
 impl Process {
+    /// Returns whether a queue pair has requests or completions that the program has not seen the
+    /// end of.
+    pub fn has_unseen_completions(&self, queue_pair: u32) -> bool {
+        let queue_pair = self.queue_pairs.find(queue_pair);
+        queue_pair.is_some_and(|queue_pair| queue_pair.has_unseen_completions())
+    }
+
     /// Returns the slot of this process, which its conversations carry in bits 0 to 5 of their
     /// communication IDs (`SLOT_BITS` of `roce::steering`).
     ///

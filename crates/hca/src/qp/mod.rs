@@ -224,6 +224,13 @@ impl Qp {
         self.lock_send().waiting()
     }
 
+    /// Returns whether the program has requests to send, or completions in its queues, that it has
+    /// not seen the end of.
+    pub fn has_unseen_completions(&self) -> bool {
+        let is_filled = |queue: &Option<Arc<Cq>>| queue.as_ref().is_some_and(|cq| !cq.is_empty());
+        is_filled(&self.send_cq) || is_filled(&self.recv_cq) || self.sends_waiting().0 > 0
+    }
+
     fn lock_attributes(&self) -> MutexGuard<'_, ibv_qp_attr> {
         self.attributes.lock().unwrap_or_else(|e| e.into_inner())
     }

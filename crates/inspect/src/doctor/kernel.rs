@@ -9,7 +9,7 @@ use super::finding::Finding;
 
 /// Checks the kernel version, seccomp, and resource limits.
 pub fn findings() -> Vec<Finding> {
-    vec![kernel(), address_space(), locked_memory()]
+    vec![kernel(), address_space(), locked_memory(), file_size()]
 }
 
 /// Returns Yama's restriction on reading another process's memory (Linux' admin-guide/LSM/Yama);
@@ -63,6 +63,20 @@ fn locked_memory() -> Finding {
                 unit::size(bytes as f64)
             ),
         ),
+    }
+}
+
+/// Memory files count as files (setrlimit(2), RLIMIT_FSIZE).
+fn file_size() -> Finding {
+    let subject = "file size";
+    match getrlimit(Resource::Fsize).current {
+        None => Finding::ok(subject, "not limited"),
+        Some(bytes) => {
+            Finding::limited(subject, format!("limited to {}", unit::size(bytes as f64))).advise(
+                "run `ulimit -f unlimited`: registered memory is in memory files, and the kernel \
+                 ends a program whose file grows beyond the limit (SIGXFSZ)",
+            )
+        }
     }
 }
 

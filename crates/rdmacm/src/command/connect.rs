@@ -201,6 +201,7 @@ fn unreachable(command: &Command<'_>, state: &mut State, error: Errno) -> Result
 
 /// Stores the program's parameters for the local queue pair.
 fn agree(identifier: &mut Identifier, parameters: &ConnectionParameters) {
+    identifier.agreement.queue_pair = parameters.qp_num;
     identifier.agreement.responder_resources = parameters.responder_resources;
     identifier.agreement.initiator_depth = parameters.initiator_depth;
 }
