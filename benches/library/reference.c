@@ -3,7 +3,7 @@
  * this program prints the median of the means of as many parts of it, so that one preemption does not dominate the result.
  * Each process is bound to a processor, as in the suite.
  *
- *     reference latency|bandwidth BYTES      prints microseconds one way, or 10^6 bytes a second */
+ *     reference latency|bandwidth BYTES...   prints microseconds one way, or 10^6 bytes a second, a line for each size */
 
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -63,22 +63,14 @@ static void bind_to_one(void) {
         }
 }
 
-int main(int count, char **words) {
-    MPI_Init(&count, &words);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    size = count == 3 ? atoi(words[2]) : 0;
-    if (size <= 0) {
-        fprintf(stderr, "usage: reference latency|bandwidth BYTES\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    int is_latency = strcmp(words[1], "latency") == 0, is_large = size > LARGE;
+static void measure(int is_latency) {
+    int is_large = size > LARGE;
     int skipped = is_large ? 10 : 200, loops = is_latency ? (is_large ? 20 : 200) : (is_large ? 2 : 5);
     out = aligned_alloc(4096, ((size_t)size + 8191) / 4096 * 4096);
     in = aligned_alloc(4096, ((size_t)size + 8191) / 4096 * 4096);
     memset(out, 'a', (size_t)size);
     memset(in, 'b', (size_t)size + 4);
     void (*run)(int) = is_latency ? round_trips : windows;
-    bind_to_one();
     run(skipped);
     MPI_Barrier(MPI_COMM_WORLD);
     double parts[PARTS];
@@ -93,6 +85,22 @@ int main(int count, char **words) {
         printf("reference %.4f\n", spent / 2 * 1e6);
     else if (rank == 0)
         printf("reference %.4f\n", (double)size * WINDOW / spent / 1e6);
+    free(out);
+    free(in);
+}
+
+int main(int count, char **words) {
+    MPI_Init(&count, &words);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    bind_to_one();
+    for (int word = 2; word < count || count < 3; word++) {
+        size = count < 3 ? 0 : atoi(words[word]);
+        if (size <= 0) {
+            fprintf(stderr, "usage: reference latency|bandwidth BYTES...\n");
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+        measure(strcmp(words[1], "latency") == 0);
+    }
     MPI_Finalize();
     return 0;
 }
