@@ -96,8 +96,16 @@ impl Drop for Job {
     }
 }
 
-/// Runs `program` on every rank, rank `i` on node `placement[i]`, and returns the time when the
-/// last one finishes.
+/// The run of a program on ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RanksRun {
+    /// When the last rank finishes.
+    pub end: Time,
+    /// The hottest ports of a fabric that exists; none of others.
+    pub hot_ports: Vec<HotPort>,
+}
+
+/// Runs `program` on every rank, rank `i` on node `placement[i]`.
 ///
 /// # Panics
 ///
@@ -108,7 +116,7 @@ pub fn run_on_ranks<F>(
     placement: Vec<usize>,
     fidelity: Fidelity,
     program: impl Fn(Rank) -> F,
-) -> Time
+) -> RanksRun
 where
     F: Future<Output = ()> + 'static,
 {
@@ -127,5 +135,8 @@ where
     job.run();
     let (ranks, last) = finished.get();
     assert_eq!(ranks, job.world.size(), "deadlock: a rank waits forever");
-    last
+    RanksRun {
+        end: last,
+        hot_ports: job.hot_ports(),
+    }
 }

@@ -7,6 +7,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::{Time, Watch};
 use verbena_model::mpi::Rank;
 use verbena_model::profile::System;
+use verbena_model::traffic::HotPort;
 
 /// The first round that may end a run: in earlier ones ranks connect, and register memory.
 const SETTLED: usize = 3;
@@ -100,7 +101,8 @@ impl Progress {
 
 /// Runs `wanted` rounds of `operation` on every rank, rank `i` on node `placement[i]`. When all
 /// ranks have taken the same time for two consecutive rounds, the following ones are computed from
-/// that time instead of simulated.
+/// that time instead of simulated. The second result is the hottest ports of a fabric that exists,
+/// in the simulated rounds.
 ///
 /// # Panics
 ///
@@ -112,7 +114,7 @@ pub fn run_rounds(
     fidelity: Fidelity,
     wanted: usize,
     operation: impl AsyncFn(&Rank) + Copy + 'static,
-) -> Rounds {
+) -> (Rounds, Vec<HotPort>) {
     let job = Job::new(system, fidelity, nodes_of(&placement), placement);
     let ranks = job.world.size();
     let progress = Rc::new(RefCell::new(Progress::new(ranks, wanted)));
@@ -140,7 +142,8 @@ pub fn run_rounds(
         panic!("{deadlock}");
     }
     let result = progress.borrow().result;
-    result.expect("the last round of the last rank has a result")
+    let rounds = result.expect("the last round of the last rank has a result");
+    (rounds, job.hot_ports())
 }
 
 #[cfg(test)]

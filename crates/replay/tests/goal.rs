@@ -242,6 +242,7 @@ fn exchanges(system: &System, rounds: usize, bytes: u64) -> Time {
             }
         }
     })
+    .end
 }
 
 #[test]

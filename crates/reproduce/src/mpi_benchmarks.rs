@@ -2,8 +2,8 @@
 //! crate `bench-mpi` runs the same table over real ones. They have no counterpart over the fabric
 //! interface, because the library is part of the model.
 
-use crate::application::{grid, halo};
-use crate::bench::{Direction, Ranks, mpi_bandwidth, mpi_latency};
+use crate::application::{grid, halo_run};
+use crate::bench::{Direction, Observed, Ranks, mpi_bandwidth_observed, mpi_latency_observed};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 use verbena_model::adapter::Fidelity;
@@ -11,6 +11,7 @@ use verbena_model::kernel::JoinHandle;
 use verbena_model::mpi::Rank;
 use verbena_model::profile::System;
 use verbena_replay::{cyclic, run_on_ranks, run_rounds};
+use verbena_workloads::modelled::hot_ports;
 use verbena_workloads::{Benchmark, Group, Processes};
 
 /// Measured quantity.
@@ -263,6 +264,21 @@ impl Measure {
     ///
     /// If the system has no message-passing library.
     pub fn figure_at(self, fidelity: Fidelity, system: &System, bytes: u64, ranks: usize) -> f64 {
+        self.observe(fidelity, system, bytes, ranks).figure
+    }
+
+    /// Like [`figure_at`](Measure::figure_at), with the ports that the messages use most.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no message-passing library.
+    pub fn observe(
+        self,
+        fidelity: Fidelity,
+        system: &System,
+        bytes: u64,
+        ranks: usize,
+    ) -> Observed {
         let run = Repeated {
             system,
             nodes: (system.nodes as usize).max(2),
@@ -270,9 +286,13 @@ impl Measure {
             fidelity,
         };
         match self {
-            Measure::Latency => mpi_latency(system, Ranks::Apart, bytes),
-            Measure::Bandwidth => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::One),
-            Measure::BothWays => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::Both),
+            Measure::Latency => mpi_latency_observed(system, Ranks::Apart, bytes),
+            Measure::Bandwidth => {
+                mpi_bandwidth_observed(system, Ranks::Apart, bytes, Direction::One)
+            }
+            Measure::BothWays => {
+                mpi_bandwidth_observed(system, Ranks::Apart, bytes, Direction::Both)
+            }
             Measure::PairsLatency => {
                 let round_trip = Repeated { nodes: 2, ..run }.micros(async move |rank: &Rank| {
                     let other = rank.number ^ 1;
@@ -287,7 +307,7 @@ impl Measure {
                         }
                     }
                 });
-                round_trip / 2.0
+                round_trip.map(|micros| micros / 2.0)
             }
             Measure::PairsBandwidth => {
                 let window = Repeated { nodes: 2, ..run }.micros(async move |rank: &Rank| {
@@ -307,9 +327,16 @@ impl Measure {
                         false => rank.send(other, WORD).await,
                     }
                 });
-                (ranks as u64 / 2 * WINDOW * bytes) as f64 / window
+                let moved = (ranks as u64 / 2 * WINDOW * bytes) as f64;
+                window.map(|micros| moved / micros)
             }
-            Measure::Halo => halo(system, ranks, run.nodes, bytes.div_ceil(WORD), fidelity),
+            Measure::Halo => {
+                let halo = halo_run(system, ranks, run.nodes, bytes.div_ceil(WORD), fidelity);
+                Observed {
+                    figure: halo.micros,
+                    hot_ports: halo.hot_ports,
+                }
+            }
             Measure::Put => alone(system, async move |rank: &Rank| {
                 rank.write_to(1, bytes).await
             }),
@@ -361,8 +388,8 @@ impl Repeated<'_> {
         }
     }
 
-    /// Returns the microseconds of an operation.
-    fn micros(self, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
+    /// Returns the microseconds of an operation, and the hottest ports of all of its rounds.
+    fn micros(self, operation: impl AsyncFn(&Rank) + Copy + 'static) -> Observed {
         // One-time costs, such as connecting and registering, are in the first round and
         // subtracted.
         let span = |rounds: u64| {
@@ -373,22 +400,30 @@ impl Repeated<'_> {
                 }
             })
         };
-        let (first, last) = match self.ranks >= MANY {
+        let (first, last, hot_ports) = match self.ranks >= MANY {
             true => {
                 let placement = cyclic(self.ranks, self.nodes);
                 let (system, all) = (self.system, ROUNDS as usize + 1);
-                let rounds = run_rounds(system, placement, self.fidelity, all, operation);
-                (rounds.first.unwrap_or_else(|| span(1)), rounds.last)
+                let (rounds, hot_ports) =
+                    run_rounds(system, placement, self.fidelity, all, operation);
+                let first = rounds.first.unwrap_or_else(|| span(1).end);
+                (first, rounds.last, hot_ports)
             }
-            false => (span(1), span(ROUNDS + 1)),
+            false => {
+                let all = span(ROUNDS + 1);
+                (span(1).end, all.end, all.hot_ports)
+            }
         };
-        (last - first).micros() / ROUNDS as f64
+        Observed {
+            figure: (last - first).micros() / ROUNDS as f64,
+            hot_ports,
+        }
     }
 }
 
 /// Returns the microseconds of an operation of the first of two ranks in which the other takes no
 /// part.
-fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
+fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> Observed {
     Repeated::of_two(system).micros(async move |rank: &Rank| {
         if rank.number == 0 {
             operation(rank).await;
@@ -401,14 +436,14 @@ fn stream(
     system: &System,
     bytes: u64,
     begin: impl Fn(&Rank) -> JoinHandle<()> + Copy + 'static,
-) -> f64 {
+) -> Observed {
     let window = alone(system, async move |rank: &Rank| {
         let all: Vec<_> = (0..WINDOW).map(|_| begin(rank)).collect();
         for one in all {
             one.await;
         }
     });
-    (WINDOW * bytes) as f64 / window
+    window.map(|micros| (WINDOW * bytes) as f64 / micros)
 }
 
 /// Returns the numbers of ranks to run a benchmark with: the requested ones, as far as the
@@ -469,7 +504,8 @@ pub fn point(
     (system, fidelity): (&System, Fidelity),
     (ranks, bytes): (usize, u64),
 ) -> Point {
-    let figure = entry.measure.figure_at(fidelity, system, bytes, ranks);
+    let observed = entry.measure.observe(fidelity, system, bytes, ranks);
+    let figure = observed.figure;
     // The names match those of measurements and of imported OSU results, so that curves can be
     // overlaid; so do those of the parameters.
     let metrics = entry
@@ -487,7 +523,7 @@ pub fn point(
         metrics: metrics.collect(),
         pairs: Vec::new(),
         conduct: Conduct::default(),
-        hot_ports: Vec::new(),
+        hot_ports: hot_ports(&observed.hot_ports),
         warnings: Vec::new(),
     }
 }

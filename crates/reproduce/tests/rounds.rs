@@ -21,13 +21,14 @@ impl Ranks<'_> {
     /// Compares the ends of rounds with those of a run that simulates all, and returns the former.
     fn compared(self, what: &str, operation: impl AsyncFn(&Rank) + Copy + 'static) -> Rounds {
         let placement = || cyclic(RANKS, self.nodes);
-        let rounds = run_rounds(self.system, placement(), self.fidelity, ROUNDS, operation);
+        let (rounds, _) = run_rounds(self.system, placement(), self.fidelity, ROUNDS, operation);
         let simulated = |rounds: usize| {
             run_on_ranks(self.system, placement(), self.fidelity, |rank| async move {
                 for _ in 0..rounds {
                     operation(&rank).await;
                 }
             })
+            .end
         };
         let name = &self.system.name;
         assert_eq!(rounds.last, simulated(ROUNDS), "{what} on {name}");

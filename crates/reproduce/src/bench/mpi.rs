@@ -1,7 +1,7 @@
 //! MPI ping-pong and bandwidth, as in the OSU benchmarks.
 
 use super::bandwidth::Direction;
-use super::operation::run;
+use super::operation::{Observed, observe, run};
 use std::cell::Cell;
 use std::rc::Rc;
 use verbena_fabric::model::Traced;
@@ -31,6 +31,11 @@ impl Ranks {
 
 /// Returns half a round trip in microseconds.
 pub fn mpi_latency(system: &System, ranks: Ranks, bytes: u64) -> f64 {
+    mpi_latency_observed(system, ranks, bytes).figure
+}
+
+/// Like [`mpi_latency`], with the ports that the messages use most.
+pub fn mpi_latency_observed(system: &System, ranks: Ranks, bytes: u64) -> Observed {
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let world = World::new(&cluster, ranks.nodes());
     let (one, other) = (world.rank(0), world.rank(1));
@@ -41,7 +46,7 @@ pub fn mpi_latency(system: &System, ranks: Ranks, bytes: u64) -> f64 {
             other.send(0, bytes).await;
         }
     });
-    run(&cluster, async move {
+    observe(&cluster, async move {
         let mut begun = one.process().now();
         for round in 0..ROUNDS {
             if round == 2 {
@@ -57,6 +62,16 @@ pub fn mpi_latency(system: &System, ranks: Ranks, bytes: u64) -> f64 {
 /// Returns the rate of windows of messages, each followed by a short answer, in 10^6 bytes a
 /// second, both directions together.
 pub fn mpi_bandwidth(system: &System, ranks: Ranks, bytes: u64, direction: Direction) -> f64 {
+    mpi_bandwidth_observed(system, ranks, bytes, direction).figure
+}
+
+/// Like [`mpi_bandwidth`], with the ports that the messages use most.
+pub fn mpi_bandwidth_observed(
+    system: &System,
+    ranks: Ranks,
+    bytes: u64,
+    direction: Direction,
+) -> Observed {
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let world = World::new(&cluster, ranks.nodes());
     let (one, other) = (world.rank(0), world.rank(1));
@@ -75,7 +90,7 @@ pub fn mpi_bandwidth(system: &System, ranks: Ranks, bytes: u64, direction: Direc
             other.send(0, 4).await;
         }
     });
-    run(&cluster, async move {
+    observe(&cluster, async move {
         let mut begun = one.process().now();
         for round in 0..ROUNDS {
             if round == 1 {
