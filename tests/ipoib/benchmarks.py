@@ -55,3 +55,48 @@ def unavailable(before: str, text: str, place: Place) -> Outcome:
     if ended.status != 1 or ended.output.count(text) < len(NAMES):
         return failed(f"{ended.describe()}: the reason is missing", ended.evidence())
     return passed()
+
+
+# Verbs of the table beside IP, and the published figures of ConnectX QDR.
+VERBS = ["latency.write", "latency.send", "bandwidth.send", "bandwidth.write-both"]
+PUBLISHED = {("latency, one way", "TCP, connected mode"): "50 us", ("latency, one way", "RC, write"): "1.5 us", ("rate, one way", "RC, send"): "2.75 GB/s",
+             ("rate, one way", "UD, send"): "3.13 GB/s", ("rate, both ways", "TCP, connected mode"): "4 GB/s", ("rate, both ways", "RC, write"): "6.93 GB/s"}
+# Lines of the software adapter; those that models have, too.
+MEASURED = {("latency, one way", name) for name in ("TCP, connected mode", "TCP, datagram mode", "RC, write", "UC, write", "RC, send", "UC, send", "UD, send")} | {
+    ("rate, one way", name) for name in ("TCP, connected mode", "TCP, datagram mode", "UDP, connected mode", "UDP, datagram mode", "RC, send", "UC, send", "UD, send")} | {
+    ("rate, both ways", name) for name in ("TCP, connected mode", "TCP, datagram mode", "RC, write", "UC, write")}
+
+
+def compared(place: Place) -> Outcome:
+    """One report has IP beside RC, UC and UD: published, predicted and measured."""
+    out = place.directory / "table"
+    ended = place.run("table", [str(VERBENA), "bench", "ip.", *VERBS, "--quick", "--sizes", "8,64K", "--inline", "0", "--on", "software",
+                                "--on", "model:connectx-qdr-fibre", "--out", str(out)], 2 * SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    ended = place.run("markdown", [str(VERBENA), "report", str(out), "--format", "markdown"], SECONDS)
+    behind = ended.output.replace("\\", "").split("## What does IP cost over the adapter?")
+    if not ended.succeeded or len(behind) != 2:
+        return failed("the report has no table of IP", ended.evidence())
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in behind[1].splitlines() if line.startswith("| ")]
+    heading, *lines = rows
+    columns = [next((at for at, cell in enumerate(heading, start=len(rows[1]) - len(heading)) if word in cell), None) for word in ("published", "measured", "predicted")]
+    if None in columns:
+        return failed(f"the heading is {heading}")
+    published, measured_at, predicted = columns
+    found = {(line[0], line[1]): line for line in lines}
+    # A busy machine may have no rate of both ways together.
+    if missing := {key for key in MEASURED - set(found) if key[0] != "rate, both ways"}:
+        return failed(f"the table lacks {sorted(missing)}", ended.evidence())
+    for key, line in found.items():
+        if (wanted := PUBLISHED.get(key)) and not line[published].startswith(wanted + " (qdr_evaluation."):
+            return failed(f"{key}: {line[published]} is published, not {wanted}")
+        if not wanted and line[published] != "-":
+            return failed(f"{key}: nothing was published, not {line[published]}")
+        is_modelled = not key[1].startswith("UDP") and "datagram mode" not in key[1]
+        if (line[predicted] == "-") == is_modelled or line[measured_at] == "-" and key[0] != "rate, both ways":
+            return failed(f"{key}: {line}")
+    page = (out / "report.html").read_text()
+    if 'id="ip"' not in page or not all(value in page for value in PUBLISHED.values()):
+        return failed("the page lacks the table")
+    return passed(f"{len(found)} lines")

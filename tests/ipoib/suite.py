@@ -68,6 +68,7 @@ def cases() -> list[Case]:
         *programs.cases(),
         *manager.cases(),
         Case("benchmarks", "", benchmarks.measured),
+        Case("benchmarks", "beside the verbs", benchmarks.compared),
         Case("benchmarks", "no namespaces", partial(benchmarks.unavailable, NO_NAMESPACES, "user and network namespace")),
         Case("the exit code", "", exit_codes),
         Case("wrong arguments", "", refused),

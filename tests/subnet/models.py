@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 from harness.build_tree import VERBENA
@@ -19,12 +20,19 @@ SHAPE, HOSTS = "fat-tree:4", 8
 # Every other host sends to the last one.
 RECEIVER = HOSTS - 1
 BYTES = 1 << 20
+# Ports that are named at most.
+HOTTEST = 5
+ENGINES = ("minhop", "updn")
+WRONG_INPUT = 2
 ENTRY = re.compile(r"^0x([0-9a-f]{4}) (\d{3}) ")
 
 
 def cases() -> list[Case]:
     """Topology and tables of a fabric, by each manager."""
-    return [Case("models take the fabric and name its hot ports", "", modelled)]
+    return [
+        Case("models take the fabric and name its hot ports", "", modelled),
+        Case("a study has routings of a fabric as an axis", "", studied),
+    ]
 
 
 class Tables:
@@ -115,4 +123,62 @@ def hot(place: Place, goal: Path, topology: Path, routes: Path) -> Outcome | Non
     wanted = tables.walk(hosts[1], hosts[0])[-1]
     if not bench.succeeded or f"hot port: {wanted} to {hosts[0]} port 1: " not in bench.output:
         return failed(f"the benchmark does not name {wanted}", bench.evidence())
+    return messages(place, tables, files)
+
+
+def messages(place: Place, tables: Tables, files: list[str]) -> Outcome | None:
+    """The failure if the hot ports of an exchange of all with all by MPI are not those that the tables lead to."""
+    hosts = sorted(tables.hosts)
+    passes = {port for one in hosts for other in hosts if one != other for port in tables.walk(one, other)}
+    out = place.directory / "exchange"
+    shutil.rmtree(out, ignore_errors=True)
+    ended = place.run("mpi", [str(VERBENA), "bench", "mpi.alltoall-latency", *files, "--processes", str(HOSTS), "--sizes", "64K", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    records = [json.loads(line) for line in next(out.rglob("results.jsonl")).read_text().splitlines()]
+    ports = [port for one in records if one["record"] == "point" for port in one["hot_ports"]]
+    if len(ports) != HOTTEST or not {port["port"] for port in ports} <= passes:
+        return failed(f"the hot ports of MPI's exchange are {ports}, of {passes}", ended.evidence())
+    if ended.output.count("hot port: ") != HOTTEST or f"hot port: {ports[0]['port']} to {ports[0]['to']}: " not in ended.output:
+        return failed(f"{ports[0]} is not printed", ended.evidence())
     return None
+
+
+def studied(place: Place) -> Outcome:
+    """A study on a fabric of two routings has both as an axis, with the ports of each; one on `--topology` gives the same figures."""
+    dumps = "; ".join(f"OSM_CACHE_DIR=. OSM_TMP_DIR=. opensm -o -R {engine} -f log > out; dump_fts > {engine}.fts" for engine in ENGINES)
+    script = f"cd '{place.directory}'; {dumps}; ibnetdiscover > tree.topo"
+    if failure := lacks(up(place, script, "--topology", SHAPE, "--sm", "none"), []):
+        return failure
+    text = 'benchmark = "mpi.alltoall-latency"\nsystem = "connectx6-hdr"\nranks = 8\nsize = 65536\n'
+    sections = "".join(f'[fabric.{engine}]\ntopology = "tree.topo"\nroutes = "{engine}.fts"\n' for engine in ENGINES)
+    (place.directory / "one.toml").write_text(text)
+    (place.directory / "all.toml").write_text(text + sections)
+    ended = place.run("all", [str(VERBENA), "sweep", "all.toml", "--out", "all"], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    points = [json.loads(line) for line in (place.directory / "all" / "sweep.jsonl").read_text().splitlines()]
+    if [point["fabric"] for point in points] != sorted(ENGINES) or any(len(point["hot_ports"]) != HOTTEST for point in points):
+        return failed(f"the points are {points}")
+    for point in points:
+        engine = point["fabric"]
+        tables = Tables((place.directory / "tree.topo").read_text(), (place.directory / f"{engine}.fts").read_text())
+        hosts = sorted(tables.hosts)
+        passes = {port for one in hosts for other in hosts if one != other for port in tables.walk(one, other)}
+        if not {port["port"] for port in point["hot_ports"]} <= passes:
+            return failed(f"{engine}: {point['hot_ports']} are not of {passes}")
+        files = ["--topology", "tree.topo", "--routes", f"{engine}.fts"]
+        ended = place.run(engine, [str(VERBENA), "sweep", "one.toml", "--out", f"one-{engine}", *files], SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+        alone = json.loads((place.directory / f"one-{engine}" / "sweep.jsonl").read_text())
+        if alone["figures"] != point["figures"] or alone["hot_ports"] != point["hot_ports"] or "fabric" in alone:
+            return failed(f"{engine} alone: {alone}, not {point}")
+    files = ["--topology", "tree.topo"]
+    ended = place.run("twice", [str(VERBENA), "sweep", "all.toml", "--out", "twice", *files], SECONDS)
+    if ended.status != WRONG_INPUT or "without --topology" not in ended.output:
+        return failed("a study with fabrics of its own takes another", ended.evidence())
+    ended = place.run("other", [str(VERBENA), "sweep", "one.toml", "--out", f"one-{ENGINES[0]}", *files], SECONDS)
+    if ended.status != WRONG_INPUT or "the results belong to other profiles" not in ended.output:
+        return failed("results of other routes are mixed in", ended.evidence())
+    return passed(f"{len(points)} routings")

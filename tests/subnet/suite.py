@@ -35,6 +35,7 @@ def cases() -> list[Case]:
         Case("OpenSM configures the fabric", "", managed),
         Case("tools beside OpenSM", "", beside),
         Case("dumps come back", "", round_trip),
+        Case("dumps come back", "written for the test", written),
         Case("a large fabric", "", large),
         Case("the fabric's process is killed", "", killed),
         Case("wrong arguments", "", refused),
@@ -197,6 +198,54 @@ def round_trip(place: Place) -> Outcome:
         if lost := wanted - found:
             return failed(f"{file.name}: {len(lost)} of {len(wanted)} blocks differ", "\n".join(sorted(lost)[0]))
     return passed(f"{len(files)} dumps")
+
+
+# Without blank lines between the blocks, GUIDs without leading zeros, links of two rates, and a router.
+WRITTEN = """\
+# Initiated from node 0c42a10300000f04 port 0c42a10300000f04
+vendid=0x2c9
+devid=0xd2f2
+sysimgguid=0xc42a10300000a00
+switchguid=0xc42a10300000a00(c42a10300000a00)
+Switch\t64 "S-0c42a10300000a00"\t\t# "MF0;one:MQM9700/U1" enhanced port 0 lid 8 lmc 0
+[1]\t"H-0c42a10300000f04"[1](c42a10300000f04) \t\t# "node1 mlx5_0" lid 3 4xNDR
+[11]\t"S-0c42a10300000b00"[11]\t\t# "MF0;two:MQM9700/U1" lid 25 4xDDR
+[12]\t"S-0c42a10300000b00"[12]\t\t# "MF0;two:MQM9700/U1" lid 25 2xNDR
+[64]\t"R-0c42a10300000a08"[2](c42a10300000a0a) \t\t# "MF0;one:MQM9700/U1/RT" lid 9 1xNDR
+vendid=0x2c9
+devid=0xd2f2
+sysimgguid=0xc42a10300000b00
+switchguid=0xc42a10300000b00(c42a10300000b00)
+Switch\t64 "S-0c42a10300000b00"\t\t# "MF0;two:MQM9700/U1" base port 0 lid 25 lmc 0
+[11]\t"S-0c42a10300000a00"[11]\t\t# "MF0;one:MQM9700/U1" lid 8 4xDDR
+[12]\t"S-0c42a10300000a00"[12]\t\t# "MF0;one:MQM9700/U1" lid 8 2xNDR
+vendid=0x2c9
+devid=0x1021
+sysimgguid=0xc42a10300000f04
+caguid=0xc42a10300000f04
+Ca\t1 "H-0c42a10300000f04"\t\t# "node1 mlx5_0"
+[1](c42a10300000f04) \t"S-0c42a10300000a00"[1]\t\t# lid 3 lmc 0 "MF0;one:MQM9700/U1" lid 8 4xNDR
+vendid=0x2c9
+devid=0xc839
+sysimgguid=0xc42a10300000a00
+rtguid=0xc42a10300000a08
+Rt\t8 "R-0c42a10300000a08"\t\t# "MF0;one:MQM9700/U1/RT"
+[2](c42a10300000a0a) \t"S-0c42a10300000a00"[64]\t\t# lid 9 lmc 0 "MF0;one:MQM9700/U1" lid 8 1xNDR
+"""
+
+
+def written(place: Place) -> Outcome:
+    """The same of a dump as others write them; nothing in it is remarkable."""
+    file = place.directory / "written.topo"
+    for end in ("\n", "\r\n"):
+        file.write_text(WRITTEN.replace("\n", end), newline="")
+        ended = up(place, "ibnetdiscover > dump", "--topology", str(file))
+        if not ended.succeeded or ended.output.strip():
+            return failed(ended.describe() if not ended.succeeded else "the dump gives remarks", ended.evidence())
+        wanted, found = blocks(WRITTEN), blocks((place.directory / "dump").read_text())
+        if wanted != found:
+            return failed("blocks differ", "\n".join(sorted((wanted ^ found).pop())))
+    return passed(f"{len(wanted)} blocks")
 
 
 def tree() -> str:

@@ -3,7 +3,7 @@
 use crate::benchmarks;
 use std::path::{Path, PathBuf};
 use verbena_bench::Failure;
-use verbena_bench::published::published;
+use verbena_bench::published::{of_ip, published};
 use verbena_report::Error;
 use verbena_report::file::replace;
 use verbena_report::html::{Beside, Described, FittedProfile, Reproduction, page};
@@ -53,6 +53,7 @@ pub fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Resu
     let runs = with_unique_labels(runs);
     let beside = Beside {
         published: &published()?,
+        ip: &of_ip()?,
         reproduction: computed.reproduction,
         fitted_profile: computed.fitted_profile,
     };

@@ -3,6 +3,7 @@
 
 use crate::Failure;
 use verbena_report::headline::Subject;
+use verbena_report::ip_table::PublishedIp;
 use verbena_report::summary::{Extent, Published};
 use verbena_reproduce::claims::{Claim, shipped};
 
@@ -79,6 +80,78 @@ const BESIDE: &[Row] = &[
     },
 ];
 
+/// A claim about IP over InfiniBand, or about the verbs beside it.
+struct IpRow {
+    benchmark: &'static str,
+    variant: &'static str,
+    claim: &'static str,
+    /// Factor from its unit to nanoseconds or bytes a second.
+    factor: f64,
+}
+
+/// Bytes a second of a gigabit a second.
+const GIGABIT: f64 = 1e9 / 8.0;
+
+/// Claims of `qdr_evaluation`. Its latency of verbs is that of the same comparison, by reference;
+/// its bandwidth both ways is that of sends on sixteen queue pairs.
+const OF_IP: &[IpRow] = &[
+    IpRow {
+        benchmark: "ip.latency",
+        variant: "connected",
+        claim: "qdr_evaluation.ipoib_latency_optical",
+        factor: 1e3,
+    },
+    IpRow {
+        benchmark: "latency.write",
+        variant: "rc",
+        claim: "qdr_evaluation.verbs_latency_optical",
+        factor: 1e3,
+    },
+    IpRow {
+        benchmark: "bandwidth.send",
+        variant: "rc",
+        claim: "qdr_evaluation.reliable",
+        factor: GIGABIT,
+    },
+    IpRow {
+        benchmark: "bandwidth.send",
+        variant: "ud",
+        claim: "qdr_evaluation.ud_receive",
+        factor: GIGABIT,
+    },
+    IpRow {
+        benchmark: "ip.stream-both",
+        variant: "connected",
+        claim: "qdr_evaluation.ipoib_bibandwidth",
+        factor: GIGABIT,
+    },
+    IpRow {
+        benchmark: "bandwidth.write-both",
+        variant: "rc",
+        claim: "qdr_evaluation.bibandwidth_back_to_back_fibre",
+        factor: GIGABIT,
+    },
+];
+
+/// Returns the published figures of IP over InfiniBand and of the verbs beside it.
+///
+/// # Errors
+///
+/// Fails if the claims cannot be read.
+pub fn of_ip() -> Result<Vec<PublishedIp>, Failure> {
+    let claims = shipped().map_err(|error| Failure::Input(error.to_string()))?;
+    let known = OF_IP.iter().filter_map(|row| {
+        let claim = claims.iter().find(|claim| claim.id == row.claim)?;
+        Some(PublishedIp {
+            benchmark: row.benchmark,
+            variant: row.variant,
+            value: claim.value? * row.factor,
+            claim: claim.id.clone(),
+        })
+    });
+    Ok(known.collect())
+}
+
 pub(crate) struct Known {
     pub claim: &'static str,
     pub figure: Published,
@@ -136,6 +209,7 @@ mod tests {
     #[test]
     fn every_row_is_a_claim() {
         assert_eq!(published().unwrap().len(), BESIDE.len());
+        assert_eq!(of_ip().unwrap().len(), OF_IP.len());
     }
 
     #[test]
@@ -151,7 +225,18 @@ mod tests {
             };
             assert_eq!(claim.unit, unit, "{id}");
         }
+        for row in OF_IP {
+            let id = row.claim;
+            let claim = claims.iter().find(|claim| claim.id == id).unwrap();
+            let unit = match row.benchmark.ends_with("latency") || row.benchmark == "latency.write"
+            {
+                true => "us",
+                false => "Gbit/s",
+            };
+            assert_eq!(claim.unit, unit, "{id}");
+        }
     }
+
     #[test]
     fn figures_are_found_by_their_system() {
         let of = |name| of_system(name).unwrap();

@@ -1,9 +1,11 @@
 //! A study's points do not depend on their distribution over tasks, and none is computed twice.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use verbena_calibrate::study::{Part, Store, StoreError, Study, run};
-use verbena_model::profile::{Library, Overrides};
+use verbena_calibrate::study::{Done, FabricSource, Part, Store, StoreError, Study, run};
+use verbena_model::profile::{Library, Overrides, Topology};
+use verbena_model::topology::{Built, BuiltLink, Routing, Shape, Table, Wiring};
 use verbena_reproduce::suite::Suite;
 
 const TEXT: &str = r#"
@@ -21,7 +23,41 @@ fn library() -> Library {
 }
 
 fn study(text: &str) -> Result<Study, String> {
-    Study::read("study.toml", text, &library()).map_err(|e| e.to_string())
+    let load = |source: &FabricSource| match source.topology.as_str() {
+        "leaves" => Ok(leaves(source.routes.as_deref() == Some("one-cable"))),
+        other => Err(format!("{other}: no such file")),
+    };
+    Study::read("study.toml", text, &library(), None, load).map_err(|e| e.to_string())
+}
+
+/// Returns two switches with two nodes each and two cables between them; by the tables, all packets
+/// take the first cable, otherwise the destination's number chooses.
+fn leaves(has_tables: bool) -> Topology {
+    let cables = vec![(0, 1), (0, 1)];
+    let table = Table::new(2, vec![0, 0, 1, 1], cables).expect("sound");
+    let table = match has_tables {
+        true => table.forwarding(&[vec![-1, -1, 0, 0], vec![0, 0, -1, -1]]),
+        false => Ok(table),
+    };
+    let table = table.expect("sound");
+    let link = |one: String, other: String| BuiltLink {
+        ports: [one, other],
+        rate: None,
+    };
+    let nodes = (0..4).map(|node| {
+        let port = format!("leaf-{} port {}", node / 2, 1 + node % 2);
+        link(format!("host-{node} port 1"), port)
+    });
+    let ends = |port: usize| link(format!("leaf-0 port {port}"), format!("leaf-1 port {port}"));
+    Topology {
+        about: "leaves".to_owned(),
+        wiring: Arc::new(Wiring::new(Shape::Table(table), Routing::Deterministic)),
+        built: Some(Arc::new(Built {
+            switches: vec!["leaf-0".to_owned(), "leaf-1".to_owned()],
+            nodes: nodes.collect(),
+            cables: vec![ends(3), ends(4)],
+        })),
+    }
 }
 
 fn directory(name: &str) -> PathBuf {
@@ -94,7 +130,7 @@ inline = 0
     assert_eq!(study.size(), 4);
     let figures: Vec<_> = study
         .points()
-        .map(|point| point.compute(&library()).expect("one point"))
+        .map(|point| point.compute(&library()).expect("one point").figures)
         .collect();
     assert!(figures.iter().all(|all| all[0].unit == "us"));
     let system = library().system("connectx-ddr").expect("shipped");
@@ -160,6 +196,82 @@ fn the_basis_changes_with_the_profiles() {
     assert_ne!(basis(&library()), basis(&slower));
 }
 
+/// Fabrics that differ in their routes.
+const FABRICS: &str = "[fabric.shortest]\ntopology = \"leaves\"\n\
+                       [fabric.narrow]\ntopology = \"leaves\"\nroutes = \"one-cable\"\n";
+
+#[test]
+fn fabrics_are_an_axis_and_their_hot_ports_are_named() {
+    let mpi = "benchmark = \"mpi.alltoall-latency\"\nsystem = \"connectx6-hdr\"\nsize = 262144\n";
+    let pattern = "benchmark = \"patterns.bisection\"\nsystem = \"connectx6-hdr:message\"\n\
+                   size = 262144\nprocesses = 4\n";
+    for text in [mpi, pattern] {
+        let study = study(&format!("{text}{FABRICS}")).expect("sound");
+        let path = directory(&text[13..16]);
+        let store = Store::open(&path, text, &study.basis(&library()).expect("there"));
+        let store = store.expect("opens");
+        run(&study, &library(), &store, Part::ALL, 2, &|_, _| {}).expect("runs");
+        store.merge().expect("merges");
+        let done = store.load().expect("there");
+        let [narrow, shortest] = done.as_slice() else {
+            panic!("{done:?}");
+        };
+        assert_eq!(narrow.fabric.as_deref(), Some("narrow"));
+        assert_eq!(shortest.fabric.as_deref(), Some("shortest"));
+        let value = |one: &Done| one.figures[0].value;
+        let slower = match text == mpi {
+            true => value(narrow) / value(shortest),
+            false => value(shortest) / value(narrow),
+        };
+        assert!(slower > 1.3, "{slower}");
+        // All packets between the switches take one cable; the other one carries nothing.
+        let has = |done: &Done, name: &str| {
+            let mut ports = done.hot_ports.iter();
+            ports.any(|one| one.port.starts_with("leaf-") && one.port.ends_with(name))
+        };
+        assert!(has(narrow, "port 3") && !has(narrow, "port 4"), "{done:?}");
+        assert!(!shortest.hot_ports.is_empty(), "{done:?}");
+        let table = std::fs::read_to_string(path.join("sweep.csv")).expect("merged");
+        assert!(
+            table.starts_with("number,benchmark,system,fabric,"),
+            "{table}"
+        );
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
+
+#[test]
+fn the_basis_changes_with_the_routes_of_a_fabric() {
+    let text = "benchmark = \"halo\"\nsystem = \"connectx6-hdr\"\n";
+    let basis = |fabric: &str| {
+        let study = study(&format!(
+            "{text}[fabric.a]\ntopology = \"leaves\"\n{fabric}"
+        ));
+        study.expect("sound").basis(&library()).expect("there")
+    };
+    assert_eq!(basis(""), basis(""));
+    assert_ne!(basis(""), basis("routes = \"one-cable\"\n"));
+}
+
+#[test]
+fn a_study_has_fabrics_of_its_own_or_one_for_all_points() {
+    let text = "benchmark = \"halo\"\nsystem = \"connectx6-hdr\"\nnodes = [4, 5]\nranks = 8\n";
+    let load = |_: &FabricSource| Ok(leaves(false));
+    let read = |text: &str| Study::read("study.toml", text, &library(), Some(leaves(false)), load);
+    let study = read(text).expect("sound");
+    let results: Vec<_> = study.points().map(|one| one.compute(&library())).collect();
+    let [Ok(fits), Err(error)] = results.as_slice() else {
+        panic!("{results:?}");
+    };
+    assert!(!fits.hot_ports.is_empty());
+    assert!(
+        error.to_string().contains("joins at most 4 nodes"),
+        "{error}"
+    );
+    let error = read(&format!("{text}{FABRICS}")).expect_err("two sources");
+    assert!(error.to_string().contains("without --topology"), "{error}");
+}
+
 #[test]
 fn study_errors_name_line_and_reason() {
     let halo = "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\n";
@@ -218,6 +330,32 @@ fn study_errors_name_line_and_reason() {
             ":3: system: mine: no such system",
         ),
         ("benchmark = \"halo\"\n".to_owned(), "system: is missing"),
+        (
+            format!("{halo}fabric = \"leaves\"\n"),
+            ":3: fabric: expected sections [fabric.NAME]",
+        ),
+        (
+            format!("{halo}[fabric.a]\nroutes = \"one-cable\"\n"),
+            ":3: fabric.a: topology is missing",
+        ),
+        (
+            format!("{halo}[fabric.a]\ntopology = \"leaves\"\nswitches = 3\n"),
+            ":5: fabric.a.switches: expected topology, routes, hosts",
+        ),
+        (
+            format!("{halo}[fabric.a]\ntopology = \"gone\"\n"),
+            ":3: fabric.a: gone: no such file",
+        ),
+        (
+            format!("{halo}[fabric.\"a,b\"]\ntopology = \"leaves\"\n"),
+            ":3: fabric.a,b: a name has no comma",
+        ),
+        (
+            "benchmark = \"halo\"\nsystem = \"connectx-qdr-back-to-back\"\n[fabric.a]\n\
+             topology = \"leaves\"\n"
+                .to_owned(),
+            ":2: system: connectx-qdr-back-to-back: needs a switch profile",
+        ),
     ] {
         let error = study(&text).expect_err("the study is wrong");
         assert!(error.starts_with("study.toml:"), "{error}");

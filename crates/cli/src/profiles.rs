@@ -9,7 +9,7 @@ use verbena_bench::fabric_files::FabricFiles;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_bench::target::{Found, Target};
-use verbena_model::profile::Library;
+use verbena_model::profile::{Library, Topology};
 
 /// Options about profiles, the same in every command that uses models.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -216,49 +216,63 @@ pub fn find_in(target: &Target, profiles: &Profiles) -> Result<Found, Failure> {
 
 /// Options about a fabric that exists, the same in every command that runs models on one.
 #[derive(Debug, Clone, Default, clap::Args)]
-struct FabricOptions {
+pub struct FabricOptions {
     /// Connect the model's nodes as in this fabric
     ///
     /// Output of ibnetdiscover (also -p and -g), opensm-subnet.lst, ibdiagnet2.db_csv, a net file
     /// of ibsim, or Slurm's topology.conf. Each link has its rate; everything else is that of the
     /// model's profile.
     #[arg(long, value_name = "FILE")]
-    topology: Option<PathBuf>,
+    pub topology: Option<PathBuf>,
 
     /// Route as these forwarding tables
     ///
     /// Output of dump_fts, dump_lfts.sh or ibroute, opensm-lfts.dump or opensm.fdbs [default:
     /// shortest paths].
     #[arg(long, value_name = "FILE", requires = "topology")]
-    routes: Option<PathBuf>,
+    pub routes: Option<PathBuf>,
 
     /// Use these hosts of the fabric, in this order
     ///
     /// As `n[1-4],n7`, or @FILE with a host per line; a host stands for all its adapters [default:
     /// all adapters by name].
     #[arg(long, value_name = "LIST", requires = "topology")]
-    hosts: Option<String>,
+    pub hosts: Option<String>,
 }
 
 impl FabricOptions {
-    /// Adds the fabric to profiles, if there is one, and prints its size and its omissions to
-    /// standard error.
+    /// Adds the fabric to profiles, if there is one.
     fn added_to(&self, profiles: Profiles) -> Result<Profiles, Failure> {
-        let Some(topology) = &self.topology else {
-            return Ok(profiles);
-        };
-        let files = FabricFiles {
-            topology: topology.clone(),
+        match self.connections()? {
+            None => Ok(profiles),
+            fabric => Ok(Profiles { fabric, ..profiles }),
+        }
+    }
+
+    /// Reads the fabric, if there is one, and prints its size and its omissions to standard error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read or does not fit the others.
+    pub fn connections(&self) -> Result<Option<Topology>, Failure> {
+        let files = self.topology.clone().map(|topology| FabricFiles {
+            topology,
             routes: self.routes.clone(),
             hosts: self.hosts.clone(),
-        };
-        let fabric = files.load()?;
-        for note in &fabric.notes {
-            eprintln!("verbena: {note}");
-        }
-        Ok(Profiles {
-            fabric: Some(fabric.connections),
-            ..profiles
-        })
+        });
+        files.as_ref().map(connections).transpose()
     }
+}
+
+/// Reads a fabric, and prints its size and its omissions to standard error.
+///
+/// # Errors
+///
+/// Fails if a file cannot be read or does not fit the others.
+pub fn connections(files: &FabricFiles) -> Result<Topology, Failure> {
+    let fabric = files.load()?;
+    for note in &fabric.notes {
+        eprintln!("verbena: {note}");
+    }
+    Ok(fabric.connections)
 }

@@ -9,7 +9,7 @@
 
 mod adapter;
 pub mod address;
-mod administration;
+pub mod administration;
 mod arp;
 mod checksum;
 mod connected;

@@ -20,6 +20,7 @@ pub mod headline;
 pub mod history;
 pub mod html;
 pub mod import;
+pub mod ip_table;
 pub mod older_records;
 pub mod outcome;
 pub mod points_table;

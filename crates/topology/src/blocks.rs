@@ -166,17 +166,15 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
         builder.mask(node, lmc(own));
     }
     let peer_lid = lid(behind_description(comment));
-    match guess {
-        NodeKind::Adapter => builder.address(to, peer_lid, peer_guid),
-        _ => builder.address(
-            LinkEnd {
-                node: peer,
-                port: 0,
-            },
-            peer_lid,
-            peer_guid,
-        ),
-    }
+    // All ports of a switch have one address.
+    let addressed = match guess {
+        NodeKind::Switch => LinkEnd {
+            node: peer,
+            port: 0,
+        },
+        _ => to,
+    };
+    builder.address(addressed, peer_lid, peer_guid);
     builder.lanes(from, lanes(behind_description(comment)));
     builder.link(from, to, rate);
     Ok(Some(()))

@@ -142,7 +142,8 @@ fn node(row: &Row<'_>, builder: &mut Builder) -> Result<Option<(u64, usize)>, Er
     Ok(Some((guid, node)))
 }
 
-/// Rate from the codes of PortInfo: LinkWidthActive, LinkSpeedActive and LinkSpeedExtActive.
+/// Rate from the codes of PortInfo: LinkWidthActive, LinkSpeedActive and LinkSpeedExtActive. Files
+/// without the latter have its code in the second byte of LinkSpeedActv.
 fn rate(row: &Row<'_>) -> Option<Rate> {
     let width = match row.number("LinkWidthActv")? {
         1 => 1,
@@ -152,8 +153,13 @@ fn rate(row: &Row<'_>) -> Option<Rate> {
         16 => 2,
         _ => return None,
     };
-    let extended = row.number("LinkSpeedExtActv").unwrap_or(0);
-    let speed = match (extended, row.number("LinkSpeedActv").unwrap_or(0)) {
+    let base = row.number("LinkSpeedActv").unwrap_or(0);
+    let stated = row.number("LinkSpeedExtActv").unwrap_or(0);
+    let extended = match stated {
+        0 => base >> 8 & 0xff,
+        stated => stated,
+    };
+    let speed = match (extended, base) {
         (1, _) => Speed::Fdr,
         (2, _) => Speed::Edr,
         (4, _) => Speed::Hdr,

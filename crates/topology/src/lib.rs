@@ -61,7 +61,8 @@ pub enum Error {
     /// The format is none of those that are read.
     #[error(
         "no known format: expected the output of ibnetdiscover (with -p or without), \
-         opensm-subnet.lst, ibdiagnet2.db_csv, a net file of ibsim or Slurm's topology.conf"
+         opensm-subnet.lst, ibdiagnet2.db_csv, a net file of ibsim or Slurm's topology.conf with \
+         switches"
     )]
     Unknown,
     /// A line is invalid.

@@ -657,6 +657,45 @@ fn contradictions_are_named() {
 }
 
 #[test]
+fn a_router_has_its_lid_at_the_port_of_its_link() {
+    let text = "Switch\t64 \"S-0a\"\t\t# \"one\" base port 0 lid 8 lmc 0\n\
+                [64]\t\"R-0b\"[2](c) \t\t# \"one/RT\" lid 9 1xXDR\n\n\
+                Rt\t8 \"R-0b\"\t\t# \"one/RT\"\n\
+                [2](c) \t\"S-0a\"[64]\t\t# lid 9 lmc 0 \"one\" lid 8 1xXDR\n";
+    let topology = read(text.as_bytes()).unwrap();
+    assert_eq!(topology.remarks, []);
+    let lids: Vec<_> = topology
+        .addresses
+        .iter()
+        .map(|one| (one.end, one.lid))
+        .collect();
+    let end = |node, port| LinkEnd { node, port };
+    assert_eq!(lids, [(end(0, 0), Some(8)), (end(1, 2), Some(9))]);
+}
+
+#[test]
+fn speeds_of_ibdiagnet_may_be_in_one_column() {
+    let rate = |code: u32| {
+        let text = format!(
+            "START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID\n\"one\",1,1,0x1\n\
+             \"two\",65,2,0x2\nEND_NODES\nSTART_PORTS\n\
+             NodeGuid,PortNum,LinkWidthActv,LinkSpeedActv\n0x1,1,2,{code}\nEND_PORTS\n\
+             START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n0x1,1,0x2,5\nEND_LINKS\n"
+        );
+        let rate = read(text.as_bytes()).unwrap().links[0].rate;
+        rate.map(|rate| rate.to_string())
+    };
+    let codes = [1, 4, 256, 512, 1024, 2048, 4096, 65_536];
+    let wanted = [
+        "4xSDR", "4xQDR", "4xFDR", "4xEDR", "4xHDR", "4xNDR", "4xXDR", "4xFDR10",
+    ];
+    for (code, wanted) in codes.into_iter().zip(wanted) {
+        assert_eq!(rate(code).as_deref(), Some(wanted), "{code}");
+    }
+    assert_eq!(rate(0), None);
+}
+
+#[test]
 fn other_files_are_refused() {
     assert_eq!(read(b"hello"), Err(Error::Unknown));
     assert_eq!(read(b""), Err(Error::Unknown));

@@ -8,8 +8,13 @@
 //!
 //! [profile]
 //! "bensley.pcie.read_buffer" = [512, 4096]
+//!
+//! [fabric.updn]
+//! topology = "cluster.topo"
+//! routes = "updn.fts"
 //! ```
 
+use super::fabric::{self, FabricSource, StudyFabric};
 use super::file::Source;
 use super::point::{DRIVERS, Setting, StudyPoint, at_fidelity, largest};
 use super::suite;
@@ -17,28 +22,38 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use toml::de::{DeTable, DeValue};
 use verbena_model::adapter::Fidelity;
-use verbena_model::profile::{Error, Library, Overrides, System, differences};
+use verbena_model::profile::{Error, Library, Overrides, System, Topology, differences};
 use verbena_workloads::find;
 
 /// Maximum number of points. More than this takes too long; one list is probably too much.
 const MOST: usize = 1_000_000;
 
 /// A study: axes whose combinations are its points.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Study {
     benchmark: &'static str,
     systems: Vec<String>,
+    /// Empty if the systems have the networks of their profiles.
+    fabrics: Vec<StudyFabric>,
     parameters: Vec<(String, Vec<Setting>)>,
     profile: Vec<(String, Vec<f64>)>,
 }
 
 impl Study {
-    /// Parses `text`, the contents of `file`; systems and values must be in the library.
+    /// Parses `text`, the contents of `file`; systems and values must be in the library. `common`
+    /// is the fabric of all points, if the study names none; `load` reads those that it names.
     ///
     /// # Errors
     ///
-    /// Returns an error with file, line and key if the text is invalid.
-    pub fn read(file: &str, text: &str, library: &Library) -> Result<Study, Error> {
+    /// Returns an error with file, line and key if the text is invalid, or a system cannot run on
+    /// a fabric.
+    pub fn read(
+        file: &str,
+        text: &str,
+        library: &Library,
+        common: Option<Topology>,
+        load: impl Fn(&FabricSource) -> Result<Topology, String>,
+    ) -> Result<Study, Error> {
         let source = Source { file, text };
         let table = source.parse()?;
         let name = source.word(&table, "benchmark")?;
@@ -58,14 +73,31 @@ impl Study {
             }
         };
         let needs_mpi = driver.is_some_and(|(_, driver, _)| driver.passes_messages());
+        if let (Some(section), Some(_)) = (table.get("fabric"), &common) {
+            let reason = "the study names its fabrics; compute it without --topology";
+            return Err(source.fault(section.span().start, "fabric", reason));
+        }
+        let mut fabrics = fabric::read(source, &table, load)?;
+        fabrics.extend(common.map(|connections| StudyFabric {
+            name: None,
+            connections,
+        }));
+        let joined = fabrics.iter().map(|fabric| fabric.joining(library.clone()));
+        let joined: Vec<Library> = joined.collect();
+        let libraries = match joined.as_slice() {
+            [] => std::slice::from_ref(library),
+            joined => joined,
+        };
         let mut systems = Vec::new();
         for system in source.words(&table, "system")? {
             let fault = |reason: String| source.fault(system.at, "system", reason);
-            let parts = library.system(at_fidelity(&system.value).0);
-            let parts = parts.map_err(|e| fault(format!("{}: {}", system.value, e.reason)))?;
-            if needs_mpi && parts.mpi.is_none() {
-                let reason = format!("{}: names no mpi, which {benchmark} needs", system.value);
-                return Err(fault(reason));
+            for library in libraries {
+                let parts = library.system(at_fidelity(&system.value).0);
+                let parts = parts.map_err(|e| fault(format!("{}: {}", system.value, e.reason)))?;
+                if needs_mpi && parts.mpi.is_none() {
+                    let reason = format!("{}: names no mpi, which {benchmark} needs", system.value);
+                    return Err(fault(reason));
+                }
             }
             systems.push(system.value);
         }
@@ -73,13 +105,14 @@ impl Study {
             Some((_, _, takes)) => of_driver(source, &table, benchmark, takes)?,
             None => {
                 let (name, fidelity) = at_fidelity(&systems[0]);
-                let system = library.system(name)?;
+                let system = libraries[0].system(name)?;
                 of_suite(source, &table, benchmark, (&system, fidelity))?
             }
         };
         let study = Study {
             benchmark,
             systems,
+            fabrics,
             parameters,
             profile: profile(source, &table, library)?,
         };
@@ -89,8 +122,8 @@ impl Study {
         }
     }
 
-    /// Returns everything else that the figures depend on: this program's version and the contents
-    /// of the systems.
+    /// Returns everything else that the figures depend on: this program's version, the contents of
+    /// the systems, and those of the fabrics in short.
     ///
     /// # Errors
     ///
@@ -99,6 +132,9 @@ impl Study {
         let mut text = format!("verbena {}\n", env!("CARGO_PKG_VERSION"));
         for name in &self.systems {
             let _ = writeln!(text, "{:#?}", library.system(at_fidelity(name).0)?);
+        }
+        for fabric in &self.fabrics {
+            let _ = writeln!(text, "{}", fabric.fingerprint());
         }
         Ok(text)
     }
@@ -122,7 +158,8 @@ impl Study {
     fn checked_size(&self) -> Option<usize> {
         let parameters = self.parameters.iter().map(|(_, values)| values.len());
         let mut axes = parameters.chain(self.profile.iter().map(|(_, values)| values.len()));
-        axes.try_fold(self.systems.len(), usize::checked_mul)
+        let first = self.systems.len().checked_mul(self.fabrics.len().max(1))?;
+        axes.try_fold(first, usize::checked_mul)
     }
 
     /// Returns the number of points.
@@ -130,7 +167,8 @@ impl Study {
         self.checked_size().expect("checked when it was read")
     }
 
-    /// Returns all points in order: the system changes slowest, the file's last parameter fastest.
+    /// Returns all points in order: the system changes slowest, then the fabric, and the file's
+    /// last parameter fastest.
     pub fn points(&self) -> impl Iterator<Item = StudyPoint> + '_ {
         (0..self.size()).map(|number| self.point(number))
     }
@@ -154,8 +192,13 @@ impl Study {
             .rev()
             .map(|(path, values)| (path.clone(), values[digit(values.len())]))
             .collect();
+        let fabric = match self.fabrics.len() {
+            0 => None,
+            count => Some(self.fabrics[digit(count)].clone()),
+        };
         StudyPoint {
             benchmark: self.benchmark,
+            fabric,
             system: self.systems[digit(self.systems.len())].clone(),
             parameters,
             profile,
@@ -164,7 +207,7 @@ impl Study {
 }
 
 /// Keys of a study that are not parameters.
-const OTHERS: [&str; 3] = ["benchmark", "system", "profile"];
+const OTHERS: [&str; 4] = ["benchmark", "system", "profile", "fabric"];
 
 type Axes = Vec<(String, Vec<Setting>)>;
 

@@ -124,7 +124,7 @@ impl<'a> Source<'a> {
             .ok_or_else(|| self.fault(0, key, "is missing"))
     }
 
-    fn word_of(self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Placed<String>, Error> {
+    pub fn word_of(self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Placed<String>, Error> {
         let at = value.span().start;
         match value.get_ref() {
             DeValue::String(text) => Ok(Placed {

@@ -7,6 +7,7 @@
 //! table. A directory belongs to one study on one set of profiles.
 
 mod definition;
+mod fabric;
 mod file;
 mod point;
 mod slurm;
@@ -14,7 +15,8 @@ mod store;
 mod suite;
 
 pub use definition::Study;
-pub use point::{PointError, Setting, StudyFigure, StudyPoint};
+pub use fabric::FabricSource;
+pub use point::{PointError, PointResult, Setting, StudyFigure, StudyPoint};
 pub use slurm::Script;
 pub use store::{Done, Store, StoreError};
 
@@ -123,8 +125,8 @@ pub fn run(
                             number: *number,
                             source,
                         })
-                        .and_then(|figures| {
-                            let done = Done::new(*number, point, figures);
+                        .and_then(|result| {
+                            let done = Done::new(*number, point, result);
                             let mut file = file.lock().expect("no point panicked");
                             Ok(file.write(&done)?)
                         });

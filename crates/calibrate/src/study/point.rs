@@ -1,10 +1,12 @@
 //! One point of a study: a benchmark with its parameters on a system with some profile values.
 
+use super::fabric::StudyFabric;
 use super::suite;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use verbena_measure::memory::{available, shortage};
+use verbena_measure::result::HotPort;
 use verbena_model::adapter::Fidelity;
 use verbena_model::component::check_joins;
 use verbena_model::profile::{Error, Library, Overrides, System};
@@ -14,6 +16,7 @@ use verbena_reproduce::effort::Effort;
 use verbena_reproduce::mpi_benchmarks::{ALL, Measure, WORD};
 use verbena_reproduce::mpi_effort::effort;
 use verbena_reproduce::pattern_effort::PROCESS;
+use verbena_workloads::modelled::hot_ports;
 
 /// A driver of the models' own, for benchmarks that the suite does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,11 +180,21 @@ pub struct StudyFigure {
     pub unit: String,
 }
 
-/// One point of a study.
+/// The result of a point.
 #[derive(Debug, Clone, PartialEq)]
+pub struct PointResult {
+    /// The figures, the headline first.
+    pub figures: Vec<StudyFigure>,
+    /// The hottest ports of a fabric that exists; none of others.
+    pub hot_ports: Vec<HotPort>,
+}
+
+/// One point of a study.
+#[derive(Debug, Clone)]
 pub struct StudyPoint {
     pub(super) benchmark: &'static str,
     pub(super) system: String,
+    pub(super) fabric: Option<StudyFabric>,
     pub(super) parameters: BTreeMap<String, Setting>,
     pub(super) profile: BTreeMap<String, f64>,
 }
@@ -189,6 +202,9 @@ pub struct StudyPoint {
 impl fmt::Display for StudyPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}", self.benchmark, self.system)?;
+        if let Some(name) = self.fabric_name() {
+            write!(f, ", fabric {name}")?;
+        }
         for (name, setting) in &self.parameters {
             write!(f, ", {name} {setting}")?;
         }
@@ -200,13 +216,18 @@ impl fmt::Display for StudyPoint {
 }
 
 impl StudyPoint {
-    /// Runs the point and returns its figures, the headline first.
+    /// Returns the name of its fabric, if the study has several.
+    pub(super) fn fabric_name(&self) -> Option<&str> {
+        self.fabric.as_ref()?.name.as_deref()
+    }
+
+    /// Runs the point.
     ///
     /// # Errors
     ///
     /// Returns [`PointError`] if a profile is invalid or the parameters do not select exactly one
     /// point.
-    pub fn compute(&self, library: &Library) -> Result<Vec<StudyFigure>, PointError> {
+    pub fn compute(&self, library: &Library) -> Result<PointResult, PointError> {
         let overrides = self
             .profile
             .iter()
@@ -214,7 +235,12 @@ impl StudyPoint {
                 all.with(path, *value)
             });
         let (name, fidelity) = at_fidelity(&self.system);
-        let system = library.with(&overrides)?.system(name)?;
+        let library = library.with(&overrides)?;
+        let library = match &self.fabric {
+            Some(fabric) => fabric.joining(library),
+            None => library,
+        };
+        let system = library.system(name)?;
         let effort = self.effort_on((&system, fidelity)).unwrap_or_default();
         let shortage = available().and_then(|available| shortage(effort.memory, available));
         if let Some(reason) = shortage {
@@ -225,10 +251,7 @@ impl StudyPoint {
         }
         let driver = DRIVERS.iter().find(|(name, _, _)| *name == self.benchmark);
         match driver {
-            Some((_, driver, defaults)) => {
-                let figure = self.drive(*driver, defaults, (&system, fidelity))?;
-                Ok(vec![figure])
-            }
+            Some((_, driver, defaults)) => self.drive(*driver, defaults, (&system, fidelity)),
             None => suite::compute(self.benchmark, (&system, fidelity), &self.parameters),
         }
     }
@@ -237,7 +260,10 @@ impl StudyPoint {
     /// library.
     pub fn effort(&self, library: &Library) -> Option<Effort> {
         let (name, fidelity) = at_fidelity(&self.system);
-        let system = library.system(name).ok()?;
+        let mut system = library.system(name).ok()?;
+        if let Some(fabric) = &self.fabric {
+            system.nodes = fabric.connections.wiring.nodes() as u64;
+        }
         self.effort_on((&system, fidelity))
     }
 
@@ -288,9 +314,9 @@ impl StudyPoint {
         driver: Driver,
         defaults: &[(&str, u64)],
         (system, fidelity): (&System, Fidelity),
-    ) -> Result<StudyFigure, PointError> {
+    ) -> Result<PointResult, PointError> {
         let given = |name: &str| self.given(name, defaults);
-        let (value, unit, metric) = match driver {
+        let (value, unit, metric, hot) = match driver {
             Driver::InlineWrites => {
                 let bench = Latency::of(Operation::inline_write(given("size")));
                 let bench = match given("connections") {
@@ -298,12 +324,17 @@ impl StudyPoint {
                     connections => bench.connections(connections as usize),
                 };
                 let value = latency(system, bench.pairs(given("pairs") as usize));
-                (value, "us", "latency")
+                (value, "us", "latency", Vec::new())
             }
             Driver::Messages(measure) => {
                 let ranks = (given("ranks") as usize).max(2);
-                let value = measure.figure_at(fidelity, system, given("size"), ranks);
-                (value, measure.unit(), measure.headline())
+                let run = measure.observe(fidelity, system, given("size"), ranks);
+                (
+                    run.figure,
+                    measure.unit(),
+                    measure.headline(),
+                    run.hot_ports,
+                )
             }
             Driver::Halo => {
                 let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
@@ -313,13 +344,16 @@ impl StudyPoint {
                     _ => Fidelity::Message,
                 };
                 let run = halo_run(system, ranks, nodes, given("tile"), fidelity);
-                (run.micros, "us", "exchange-time")
+                (run.micros, "us", "exchange-time", run.hot_ports)
             }
         };
-        Ok(StudyFigure {
-            metric: metric.to_owned(),
-            value,
-            unit: unit.to_owned(),
+        Ok(PointResult {
+            figures: vec![StudyFigure {
+                metric: metric.to_owned(),
+                value,
+                unit: unit.to_owned(),
+            }],
+            hot_ports: hot_ports(&hot),
         })
     }
 }

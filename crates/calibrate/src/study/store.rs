@@ -1,13 +1,14 @@
 //! Stores results of a study: a line of JSON per point, one file per part, and the merged table.
 
 use super::Part;
-use super::point::{Setting, StudyFigure, StudyPoint};
+use super::point::{PointResult, Setting, StudyFigure, StudyPoint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use verbena_measure::result::HotPort;
 
 /// A computed point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,23 +20,31 @@ pub struct Done {
     pub benchmark: String,
     /// Name of the system.
     pub system: String,
+    /// Name of the fabric, if the study has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<String>,
     /// The benchmark's parameters.
     pub parameters: BTreeMap<String, Setting>,
     /// Profile values by path.
     pub profile: BTreeMap<String, f64>,
     /// The results, the headline first.
     pub figures: Vec<StudyFigure>,
+    /// The hottest ports of a fabric that exists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hot_ports: Vec<HotPort>,
 }
 
 impl Done {
-    pub(super) fn new(number: usize, point: &StudyPoint, figures: Vec<StudyFigure>) -> Done {
+    pub(super) fn new(number: usize, point: &StudyPoint, result: PointResult) -> Done {
         Done {
             number,
             benchmark: point.benchmark.to_owned(),
             system: point.system.clone(),
+            fabric: point.fabric_name().map(str::to_owned),
             parameters: point.parameters.clone(),
             profile: point.profile.clone(),
-            figures,
+            figures: result.figures,
+            hot_ports: result.hot_ports,
         }
     }
 }
@@ -198,6 +207,9 @@ fn table(done: &[Done]) -> String {
         return String::new();
     };
     let mut text = String::from("number,benchmark,system");
+    if first.fabric.is_some() {
+        text.push_str(",fabric");
+    }
     for name in first.parameters.keys().chain(first.profile.keys()) {
         text.push_str(&format!(",{name}"));
     }
@@ -205,6 +217,9 @@ fn table(done: &[Done]) -> String {
     let common = common_metric(done);
     for one in done {
         text.push_str(&format!("{},{},{}", one.number, one.benchmark, one.system));
+        if let Some(fabric) = &one.fabric {
+            text.push_str(&format!(",{fabric}"));
+        }
         for value in one.parameters.values() {
             text.push_str(&format!(",{value}"));
         }
@@ -246,6 +261,7 @@ mod tests {
             number,
             benchmark: "patterns.ring".to_owned(),
             system: "mine".to_owned(),
+            fabric: None,
             parameters: BTreeMap::new(),
             profile: BTreeMap::new(),
             figures: metrics
@@ -256,6 +272,7 @@ mod tests {
                     unit: "MB/s".to_owned(),
                 })
                 .collect(),
+            hot_ports: Vec::new(),
         };
         let all = [done(0, &["bandwidth", "median"]), done(1, &["median"])];
         let expected = "number,benchmark,system,metric,value,unit\n\

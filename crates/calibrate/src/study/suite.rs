@@ -2,7 +2,7 @@
 //! point that they select.
 
 use super::file::Source;
-use super::point::{PointError, Setting, StudyFigure, largest};
+use super::point::{PointError, PointResult, Setting, StudyFigure, largest};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -70,12 +70,12 @@ pub(super) fn is_option(key: &str) -> bool {
     COUNTS.contains(&key) || WORDS.iter().any(|(word, _)| *word == key)
 }
 
-/// Returns the figures of the one point that the settings select, the headline first.
+/// Returns the result of the one point that the settings select.
 pub(super) fn compute(
     benchmark: &'static str,
     system: (&System, Fidelity),
     settings: &BTreeMap<String, Setting>,
-) -> Result<Vec<StudyFigure>, PointError> {
+) -> Result<PointResult, PointError> {
     let fault = |reason: String| PointError::Benchmark(format!("{benchmark}: {reason}"));
     let all = points(benchmark, system, settings)?;
     let found: Vec<&Point> = all.iter().filter(|point| means(settings, point)).collect();
@@ -107,9 +107,11 @@ pub(super) fn compute(
         "bytes/s" => figure(first) * 1e6,
         _ => headline.value,
     };
-    Ok(std::iter::once(figure_of(headline, value))
-        .chain(others)
-        .collect())
+    let figures = std::iter::once(figure_of(headline, value)).chain(others);
+    Ok(PointResult {
+        figures: figures.collect(),
+        hot_ports: first.hot_ports.clone(),
+    })
 }
 
 /// Returns a metric as a study's figure: times in microseconds, rates in 10^6 bytes a second.

@@ -9,11 +9,14 @@ use crate::failure::Failure;
 use crate::number;
 use crate::output::{data, harmless};
 use crate::profiles::ProfileOptions;
+use verbena_bench::published::of_ip;
 pub use verbena_bench_mpi::report::{Computed, write};
 use verbena_bench_mpi::report::{with_unique_labels, write_file};
+use verbena_report::expectation::Checks;
 use verbena_report::export::{self, Format as Export};
 use verbena_report::file::replace;
 use verbena_report::import::Hints;
+use verbena_report::ip_table;
 use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
 
@@ -120,15 +123,24 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             data!("{}\n", out.display());
             expect::print(shown);
         }
-        (Some(format), None) => data!("{}", export::text(format, &runs, shown)),
+        (Some(format), None) => data!("{}", exported(format, &runs, shown)?),
         (Some(format), Some(out)) => {
-            let text = export::text(format, &runs, shown);
+            let text = exported(format, &runs, shown)?;
             replace(&out, &text).map_err(|error| Error::io(&out, error))?;
             data!("{}\n", out.display());
             expect::print(shown);
         }
     }
     Ok(checks.map_or(Exit::Success, |checks| expect::exit(&checks)))
+}
+
+/// Returns the data of an export; in Markdown, runs that measured IP have a table of it, too.
+fn exported(format: Export, runs: &[Loaded], checks: &[Option<Checks>]) -> Result<String, Failure> {
+    let text = export::text(format, runs, checks);
+    Ok(match format {
+        Export::Markdown => text + &ip_table::markdown(runs, &of_ip()?),
+        _ => text,
+    })
 }
 
 /// Reads a run directory, a results file, or another tool's output.

@@ -10,11 +10,14 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
 use crate::output::{data, outln};
-use crate::profiles::ProfileOptions;
+use crate::profiles::{FabricOptions, ProfileOptions, connections};
+use verbena_bench::fabric_files::FabricFiles;
 use verbena_bench::progress_line::Bar;
 use verbena_bench::{forecast, time_budget};
-use verbena_calibrate::study::{Part, Script, Store, Study, StudyPoint, run as compute};
-use verbena_model::profile::Library;
+use verbena_calibrate::study::{
+    FabricSource, Part, Script, Store, Study, StudyPoint, run as compute,
+};
+use verbena_model::profile::{Library, Topology};
 use verbena_reproduce::effort::Effort;
 
 /// Arguments of `verbena sweep`.
@@ -23,6 +26,7 @@ pub struct Arguments {
     /// Study: a TOML file
     ///
     /// With benchmark, system, parameters and, under [profile], values; each one or a list.
+    /// Sections [fabric.NAME] have the files of fabrics: topology, routes and hosts.
     file: PathBuf,
 
     /// Write results to this directory [default: FILE-results]
@@ -58,6 +62,27 @@ pub struct Arguments {
 
     #[command(flatten)]
     profiles: ProfileOptions,
+
+    #[command(flatten)]
+    fabric: FabricOptions,
+}
+
+/// Reads a fabric that a study names; paths are relative to the study.
+fn load(study: &Path, source: &FabricSource) -> Result<Topology, String> {
+    let directory = study.parent().unwrap_or(Path::new(""));
+    let hosts = source
+        .hosts
+        .as_ref()
+        .map(|list| match list.strip_prefix('@') {
+            Some(file) => format!("@{}", directory.join(file).display()),
+            None => list.clone(),
+        });
+    let files = FabricFiles {
+        topology: directory.join(&source.topology),
+        routes: source.routes.as_ref().map(|file| directory.join(file)),
+        hosts,
+    };
+    connections(&files).map_err(|error| error.to_string())
 }
 
 /// Missing points that are named.
@@ -74,7 +99,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(&arguments.file)
         .map_err(|error| Failure::Input(format!("{file}: {error}")))?;
     let library = arguments.profiles.library()?;
-    let study = Study::read(&file, &text, &library).map_err(|e| input(&e))?;
+    let common = arguments.fabric.connections()?;
+    let load = |source: &FabricSource| load(&arguments.file, source);
+    let study = Study::read(&file, &text, &library, common, load).map_err(|e| input(&e))?;
     let out = arguments
         .out
         .clone()
@@ -213,6 +240,27 @@ fn script(arguments: &Arguments, out: &Path, points: usize, tasks: u32) -> Resul
     }
     for directory in &arguments.profiles.profiles {
         command.extend(["--profiles".to_owned(), whole(directory)?]);
+    }
+    let fabric = &arguments.fabric;
+    for (option, path) in [
+        ("--topology", &fabric.topology),
+        ("--routes", &fabric.routes),
+    ] {
+        match path {
+            Some(path) if path.as_os_str() == "-" => {
+                let reason = format!("{option} -: the tasks of an array have no standard input");
+                return Err(Failure::Input(reason));
+            }
+            Some(path) => command.extend([option.to_owned(), whole(path)?]),
+            None => {}
+        }
+    }
+    if let Some(list) = &fabric.hosts {
+        let list = match list.strip_prefix('@') {
+            Some(file) => format!("@{}", whole(Path::new(file))?),
+            None => list.clone(),
+        };
+        command.extend(["--hosts".to_owned(), list]);
     }
     let script = Script {
         command,

@@ -29,7 +29,8 @@ fn inline(text: &str) -> String {
     out
 }
 
-fn row(cells: &[&str]) -> String {
+/// Returns a row of a table.
+pub fn row(cells: &[&str]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
     format!("| {} |\n", cells.join(" | "))
 }

@@ -14,6 +14,7 @@ mod openmetrics;
 mod openmetrics_test;
 
 pub(crate) use csv::cell;
+pub(crate) use markdown::row as markdown_row;
 
 use crate::expectation::Checks;
 use crate::run_directory::Loaded;

@@ -2,6 +2,7 @@
 
 use super::fitted_profile::FittedProfile;
 use super::reproduction::Reproduction;
+use crate::ip_table::PublishedIp;
 use crate::summary::Published;
 use serde::Serialize;
 
@@ -25,6 +26,8 @@ pub struct Described {
 pub struct Beside<'a> {
     /// Published figures to compare with the headlines.
     pub published: &'a [Published],
+    /// Published figures of IP and of the verbs, for runs that measured IP.
+    pub ip: &'a [PublishedIp],
     /// All claims with the models' results, if these were computed.
     pub reproduction: Option<&'a Reproduction>,
     /// Predictions of a profile fitted to a part of the first run.

@@ -13,6 +13,7 @@ use super::tile;
 use super::verdict::verdict;
 use crate::chart::escape;
 use crate::gather::{Row, rows};
+use crate::ip_table;
 use crate::run_directory::Loaded;
 use crate::summary;
 use std::fmt::Write as _;
@@ -32,6 +33,7 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
     out.push_str(&contents(&shown, beside));
     out.push_str(&changes(runs));
     out.push_str(&question::pages(&shown));
+    out.push_str(&ip_table::html(&pairs(&shown), beside.ip));
     out.push_str(&all_benchmarks(benchmarks, &shown));
     out.push_str("<section class=\"fold\"><h2 id=\"findings\">All that was found</h2>");
     for run in runs {
@@ -92,12 +94,15 @@ fn title(runs: &[Loaded]) -> String {
     }
 }
 
+/// Returns the runs with their rows.
+fn pairs<'a>(shown: &'a [Shown<'_>]) -> Vec<(&'a Loaded, &'a [Row])> {
+    let pairs = shown.iter().map(|shown| (shown.run, &shown.rows[..]));
+    pairs.collect()
+}
+
 /// Returns tiles and sentences of the first run, beside the other runs and published figures.
 fn first_screen(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
-    let pairs: Vec<(&Loaded, &[Row])> = shown
-        .iter()
-        .map(|shown| (shown.run, &shown.rows[..]))
-        .collect();
+    let pairs = pairs(shown);
     let Some((own, others)) = pairs.split_first() else {
         return String::new();
     };
@@ -112,6 +117,9 @@ fn contents(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
     let mut out = String::from("<nav>");
     for (id, asks) in question::contents(shown) {
         let _ = write!(out, "<a href=\"#{id}\">{asks}</a>");
+    }
+    if ip_table::is_shown(shown.iter().flat_map(|shown| &shown.rows)) {
+        let _ = write!(out, "<a href=\"#ip\">{}</a>", ip_table::TITLE);
     }
     out.push_str(
         "<a href=\"#benchmarks\">All benchmarks</a><a href=\"#findings\">All that was found</a>",
