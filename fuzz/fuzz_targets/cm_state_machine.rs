@@ -36,6 +36,7 @@ fn path(source: [u8; 4], destination: [u8; 4]) -> Path {
         port: 1,
         source: gid(source),
         index: 1,
+        pkey_index: 0,
         destination: gid(destination),
         lid: 0,
         mtu: 5,
