@@ -28,7 +28,7 @@ SECONDS = 900
 # The least number of commands of each chapter; fewer mean that the test no longer reads it right. The suite `wheel`
 # follows the chapter on tests.
 LEAST = {"running": 6, "fabric": 12, "ipoib": 7, "emulation": 3, "sensitivity": 2, "tracing": 2, "coverage": 7, "faults": 12, "measuring": 18, "reading-a-report": 7, "predicting-a-cluster": 9, "buying-a-cluster": 6, "models-anchors": 7, "serving-files": 13,
-         "applications": 7, "models": 2, "models-networks": 1}
+         "applications": 7, "models": 2, "models-networks": 1, "models-studies": 3}
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat")
 
 

@@ -18,6 +18,8 @@ from .build_tree import VERBENA
 
 # Time limits for each program that reports a state, which may hang itself.
 INFO_SECONDS, STACKS_SECONDS = 20, 60
+# Time limit for all of them together.
+ALL_SECONDS = 90
 # Processes whose stacks gdb prints.
 MOST_STACKS = 16
 # Time over which processor time is counted.
@@ -68,7 +70,7 @@ def _threads(pid: int) -> Iterator[str]:
         yield from (f"      {line}" for line in _read(task / "stack").splitlines())
 
 
-def _processes(pids: Sequence[int]) -> Iterator[str]:
+def _processes(pids: Sequence[int], _deadline: float) -> Iterator[str]:
     before = {pid: _ticks(pid) for pid in pids}
     time.sleep(SPELL)
     hertz = os.sysconf("SC_CLK_TCK")
@@ -78,7 +80,7 @@ def _processes(pids: Sequence[int]) -> Iterator[str]:
         yield from _threads(pid)
 
 
-def _sockets(pids: Sequence[int]) -> Iterator[str]:
+def _sockets(pids: Sequence[int], _deadline: float) -> Iterator[str]:
     """Sockets with data in a queue, or drops, of each network namespace."""
     for namespace, pid in {_link(pid, "ns/net"): pid for pid in pids}.items():
         yield f"sockets with data of {namespace}:"
@@ -100,7 +102,10 @@ def _inside(pid: int) -> list[str]:
     return ["nsenter", "-t", str(pid), *spaces, *(["--preserve-credentials"] if "-U" in spaces else []), "--"]
 
 
-def _output(command: Sequence[str], seconds: float, environment: Optional[dict[str, str]] = None) -> str:
+def _output(command: Sequence[str], seconds: float, deadline: float, environment: Optional[dict[str, str]] = None) -> str:
+    seconds = min(seconds, deadline - time.monotonic())
+    if seconds <= 0:
+        return f"left out: {ALL_SECONDS} s are over"
     try:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=seconds, check=False)
@@ -109,32 +114,33 @@ def _output(command: Sequence[str], seconds: float, environment: Optional[dict[s
     return done.stdout.decode(errors="replace")
 
 
-def _adapters(pids: Sequence[int]) -> Iterator[str]:
+def _adapters(pids: Sequence[int], deadline: float) -> Iterator[str]:
     """`verbena info` of each runtime directory."""
     runtimes = {_environment(pid).get("VERBENA_RUNTIME_DIR", ""): pid for pid in pids}
     for runtime, pid in runtimes.items():
         if runtime:
             words = {name: value for name, value in _environment(pid).items()
                      if name.startswith("VERBENA_") and name != "VERBENA_STATS_DIR"}
-            said = _output([*_inside(pid), str(VERBENA), "info"], INFO_SECONDS, {**os.environ, **words})
+            said = _output([*_inside(pid), str(VERBENA), "info"], INFO_SECONDS, deadline, {**os.environ, **words})
             yield f"verbena info, {runtime}:"
             yield from (f"  {line}" for line in said.splitlines())
 
 
-def _stacks(pids: Sequence[int]) -> Iterator[str]:
+def _stacks(pids: Sequence[int], deadline: float) -> Iterator[str]:
     """The stacks of all threads of the programs that use the adapter."""
     if not shutil.which("gdb"):
         return
     users = [pid for pid in pids if "libibverbs" in _read(Path(f"/proc/{pid}/maps"))]
     for pid in users[:MOST_STACKS]:
-        said = _output(["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"thread apply all bt {FRAMES}"], STACKS_SECONDS)
+        said = _output(["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"thread apply all bt {FRAMES}"], STACKS_SECONDS, deadline)
         yield f"stacks of process {pid}:"
-        yield from (f"  {line}" for line in said.splitlines() if line.startswith(("#", "Thread")))
+        yield from (f"  {line}" for line in said.splitlines() if line.startswith(("#", "Thread", "left out")))
 
 
 def write_state(pids: Sequence[int], file: Path) -> None:
-    """Writes the state of processes to a file, the parts that stop no process first."""
+    """Writes the state of processes to a file, within ALL_SECONDS; gdb last, because it stops processes."""
+    deadline = time.monotonic() + ALL_SECONDS
     with file.open("w", encoding="utf-8") as out:
         for part in (_processes, _sockets, _adapters, _stacks):
-            for line in part(pids):
+            for line in part(pids, deadline):
                 print(line, file=out, flush=True)

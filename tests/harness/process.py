@@ -112,11 +112,15 @@ class Process:
         select.select([self._pidfd], [], [], timeout)
         status = self._child.poll()
         seconds = time.monotonic() - self.started
-        state = self._write_state() if status is None and timeout >= HANGS_AFTER else None
-        end_session(self.pid)
-        self._child.wait()
-        os.close(self._pidfd)
-        self._finished = True
+        state = None
+        try:
+            if status is None and timeout >= HANGS_AFTER:
+                state = self._write_state()
+        finally:
+            end_session(self.pid)
+            self._child.wait()
+            os.close(self._pidfd)
+            self._finished = True
         return Ended(self.command, status, self.output(), seconds, state)
 
     def _write_state(self) -> Path:

@@ -43,7 +43,8 @@ def cases() -> list[Case]:
         Case("connection manager", "an interface that is killed", killed),
         Case("connection manager", "addresses that programs add and remove", changed),
         Case("connection manager", "nodes of a fabric", on_fabric),
-        Case("connection manager", "a partition of a fabric", partitioned),
+        Case("connection manager", "a partition of a fabric", partial(partitioned, "ALL=full", "host2")),
+        Case("connection manager", "a limited member of a partition", partial(partitioned, "ALL=limited, SELF=full", "host1")),
         Case("connection manager", "ports of the nodes of a fabric", separate),
     ]
 
@@ -118,13 +119,13 @@ def on_fabric(place: Place) -> Outcome:
     return lacks_of_fabric(up(place, script), {"^ping data": 1, "^connected$": 1}) or passed()
 
 
-def partitioned(place: Place) -> Outcome:
+def partitioned(members: str, server: str, place: Place) -> Outcome:
     """Connections between interfaces of a partition are in that partition: in the default one two limited members do not talk."""
     if missing := required(UTILS):
         return missing
-    (place.directory / "partitions.conf").write_text("Default=0x7fff : ALL=limited, SELF=full; storage=0x10, ipoib : ALL=full;\n")
+    (place.directory / "partitions.conf").write_text(f"Default=0x7fff : ALL=limited;\nstorage=0x10, ipoib : {members};\n")
     mine = "--partition 0x10"
-    script = (IPOIB.format("host2", mine, 2, RUN + "rping -s -C 1") + " & "
+    script = (IPOIB.format(server, mine, 2, RUN + "rping -s -C 1") + " & "
               + IPOIB.format("host3", mine, 1, PINGED.format(2) + "echo connected") + "; wait")
     ended = up(place, script, "--partitions", "partitions.conf", "--topology", "fat-tree:4")
     return lacks_of_fabric(ended, {"^ping data": 1, "^connected$": 1}) or passed()

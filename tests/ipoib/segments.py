@@ -45,18 +45,18 @@ def decoded(mtu: int, place: Place) -> Outcome:
     ended = place.run("capture", words, SECONDS, VERBENA=str(VERBENA), TOOL=str(HERE / "transfer.py"))
     if not ended.succeeded or ended.output.count("the same bytes") != 2:
         return failed("other bytes arrived", ended.evidence())
-    fields = ["ip.version", "tcp.len", "tcp.checksum.status", "ip.checksum.status"]
+    fields = ["ip.version", "tcp.hdr_len", "tcp.len", "tcp.checksum.status", "ip.checksum.status"]
     words = ["tshark", "-r", "packets", "-Y", "tcp", "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
              "-T", "fields", "-E", "separator=;", *(word for field in fields for word in ("-e", field))]
     shown = subprocess.run(words, cwd=place.directory, capture_output=True, text=True, check=True).stdout
     data = {"4": 0, "6": 0}
     for line in shown.splitlines():
         # The version of the packet follows that of the route in front of it.
-        versions, count, checksum, of_ip = line.split(";")
+        versions, header, count, checksum, of_ip = line.split(";")
         version = versions[-1]
         if checksum != "1" or of_ip != ("1" if version == "4" else ""):
             return failed(f"a wrong packet: {line}", shown)
-        if int(count) + (20 if version == "4" else 40) + 20 > mtu:
+        if (20 if version == "4" else 40) + int(header) + int(count) > mtu:
             return failed(f"a segment of {count} bytes", shown)
         data[version] += int(count)
     if any(found < length for found in data.values()):

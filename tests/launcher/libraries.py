@@ -176,7 +176,7 @@ def static(place: Place) -> Outcome:
         program = place.directory / f"program{flag}"
         subprocess.run(["cc", flag, "-o", program, source], check=True, capture_output=True)
         ended = place.run("run", run(program), SECONDS)
-        if not ended.succeeded or f"verbena: {program} is linked statically; it does not use the adapter" not in ended.output:
+        if not ended.succeeded or f"verbena: {program} will not use the adapter: it is linked statically" not in ended.output:
             return failed(f"{flag}: no message", ended.evidence())
         if "started" not in ended.output:
             return failed(f"{flag}: not started", ended.evidence())

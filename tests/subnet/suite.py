@@ -235,7 +235,7 @@ Rt\t8 "R-0c42a10300000a08"\t\t# "MF0;one:MQM9700/U1/RT"
 
 
 def written(place: Place) -> Outcome:
-    """The same of a dump as others write them; nothing in it is remarkable."""
+    """A dump from another tool is read without remarks and comes back unchanged."""
     file = place.directory / "written.topo"
     for end in ("\n", "\r\n"):
         file.write_text(WRITTEN.replace("\n", end), newline="")

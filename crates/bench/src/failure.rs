@@ -56,6 +56,20 @@ pub enum Failure {
         source: io::Error,
     },
 
+    /// A directory for a socket cannot be created, and TMPDIR is too long for one.
+    #[error(
+        "cannot create a directory for a socket in {path}: {source}; TMPDIR has more than \
+         {longest} bytes, too many for a socket: set it to a shorter directory"
+    )]
+    LongTemporary {
+        /// The parent that was used instead.
+        path: PathBuf,
+        /// The longest possible TMPDIR, in bytes.
+        longest: usize,
+        /// The system's error.
+        source: io::Error,
+    },
+
     /// A directory cannot be created or read.
     #[error("cannot use the directory {path}: {source}")]
     Directory {

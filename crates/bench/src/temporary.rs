@@ -40,8 +40,17 @@ impl Directory {
     /// Fails if it cannot be created.
     pub fn for_socket() -> Result<Self, Failure> {
         let usual = env::temp_dir();
-        let is_short = usual.as_os_str().len() <= LONGEST_PARENT;
-        Self::create_in(if is_short { usual } else { "/tmp".into() })
+        if usual.as_os_str().len() <= LONGEST_PARENT {
+            return Self::create_in(usual);
+        }
+        Self::create_in("/tmp".into()).map_err(|failure| match failure {
+            Failure::Temporary { path, source } => Failure::LongTemporary {
+                path,
+                longest: LONGEST_PARENT,
+                source,
+            },
+            other => other,
+        })
     }
 
     fn create_in(parent: PathBuf) -> Result<Self, Failure> {
@@ -108,6 +117,20 @@ mod tests {
         let directory = Directory::for_socket().unwrap();
         let path = directory.path().join("sixteen-bytes-in");
         std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    }
+
+    #[test]
+    fn a_socket_fits_below_the_longest_parent() {
+        let start = format!("/tmp/verbena-test-{}-", process::id());
+        let parent = PathBuf::from(format!("{start:x<LONGEST_PARENT$}"));
+        assert_eq!(parent.as_os_str().len(), LONGEST_PARENT);
+        fs::create_dir(&parent).unwrap();
+        let directory = Directory::create_in(parent.clone()).unwrap();
+        let path = directory.path().join("sixteen-bytes-in");
+        let bound = std::os::unix::net::UnixDatagram::bind(&path);
+        drop(directory);
+        fs::remove_dir(&parent).unwrap();
+        bound.unwrap();
     }
 
     #[test]

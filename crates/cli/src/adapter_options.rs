@@ -130,8 +130,8 @@ pub fn command(
     environment: &Environment,
 ) -> Result<Command, Failure> {
     let mut command = program(subcommand, words)?;
-    if let Some(obstacle) = obstacle(words) {
-        eprintln!("verbena: {obstacle}; it does not use the adapter");
+    if let Some(obstacle) = obstacle(subcommand, words) {
+        eprintln!("verbena: {obstacle}");
     }
     command.envs(environment.variables());
     Ok(command)

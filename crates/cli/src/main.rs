@@ -52,7 +52,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(message) => return exit::of_arguments(&message),
     };
-    let ready = verbena_run::supervise::keep_children().map_err(failure::Failure::from);
+    let ready = match arguments.command.becomes_program() {
+        true => Ok(()),
+        false => verbena_run::supervise::keep_children().map_err(failure::Failure::from),
+    };
     match ready.and_then(|()| arguments.command.run()) {
         Ok(exit::Exit::Success) if output::is_lost() => exit::Exit::Environment.into(),
         Ok(code) => code.into(),

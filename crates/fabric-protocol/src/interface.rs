@@ -3,7 +3,8 @@
 //!
 //! An interface has a link for its network namespace ([`of_namespace`]) and one for each of its
 //! addresses ([`of_address`]). The process that serves it makes and removes them; links of a
-//! process that has been killed remain, so a reader checks that the process lives.
+//! process that has been killed remain, so a reader checks that the process lives
+//! ([`Entry::start`]).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,6 +19,8 @@ pub struct Entry {
     pub namespace: u64,
     /// Number of the process that serves it.
     pub process: u32,
+    /// Time at which that process started ([`start_of`]): its number may be used again.
+    pub start: u64,
     /// P_Key of its partition.
     pub partition: u16,
     /// LID of its port.
@@ -32,6 +35,7 @@ impl fmt::Display for Entry {
         let Entry {
             namespace,
             process,
+            start,
             partition,
             lid,
             gid,
@@ -39,7 +43,7 @@ impl fmt::Display for Entry {
         let gid = u128::from_be_bytes(*gid);
         write!(
             f,
-            "{namespace} {process} {partition:04x} {lid:04x} {gid:032x}"
+            "{namespace} {process} {start} {partition:04x} {lid:04x} {gid:032x}"
         )
     }
 }
@@ -52,6 +56,7 @@ impl Entry {
         let entry = Entry {
             namespace: word()?.parse().ok()?,
             process: word()?.parse().ok()?,
+            start: word()?.parse().ok()?,
             partition: u16::from_str_radix(word()?, 16).ok()?,
             lid: u16::from_str_radix(word()?, 16).ok()?,
             gid: u128::from_str_radix(word()?, 16).ok()?.to_be_bytes(),
@@ -65,9 +70,24 @@ pub fn of_namespace(namespace: u64) -> String {
     format!("ib-in-{namespace}")
 }
 
-/// Returns the name of the link of the interface with an address, in the partition with a P_Key.
-pub fn of_address(partition: u16, address: IpAddr) -> String {
-    format!("ib-{:04x}-{address}", partition & !FULL_MEMBER)
+/// Returns the name of the link of the interface with an address, in the partition with a P_Key of
+/// the fabric with a number, or 0 without a fabric.
+pub fn of_address(fabric: u64, partition: u16, address: IpAddr) -> String {
+    format!("ib-{fabric:x}-{:04x}-{address}", partition & !FULL_MEMBER)
+}
+
+/// Returns the time at which a process started, in ticks of the clock since the system did, from
+/// the text of `/proc/PID/stat` (proc(5)); `None` if the process has ended.
+pub fn start_of(stat: &str) -> Option<u64> {
+    // The name in brackets may have any characters.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    // Field 22; the state is the third.
+    fields.nth(18)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -78,9 +98,9 @@ mod tests {
     proptest! {
         #[test]
         fn an_entry_is_read_back(
-            namespace: u64, process: u32, partition: u16, lid: u16, gid: [u8; 16],
+            namespace: u64, process: u32, start: u64, partition: u16, lid: u16, gid: [u8; 16],
         ) {
-            let entry = Entry { namespace, process, partition, lid, gid };
+            let entry = Entry { namespace, process, start, partition, lid, gid };
             prop_assert_eq!(Entry::of(&entry.to_string()), Some(entry));
         }
 
@@ -92,7 +112,7 @@ mod tests {
 
     #[test]
     fn text_with_too_few_or_too_many_words_is_refused() {
-        let whole = "7 8 ffff 0001 fe800000000000000000000000000001";
+        let whole = "7 8 9 ffff 0001 fe800000000000000000000000000001";
         assert!(Entry::of(whole).is_some());
         assert_eq!(Entry::of(&format!("{whole} 9")), None);
         for (at, _) in whole.match_indices(' ') {
@@ -103,7 +123,24 @@ mod tests {
     #[test]
     fn members_of_a_partition_find_each_other() {
         let address = "10.0.0.2".parse().unwrap();
-        assert_eq!(of_address(0x8010, address), of_address(0x10, address));
-        assert_ne!(of_address(0x8010, address), of_address(0xffff, address));
+        assert_eq!(of_address(0, 0x8010, address), of_address(0, 0x10, address));
+        assert_ne!(
+            of_address(0, 0x8010, address),
+            of_address(0, 0xffff, address)
+        );
+        assert_ne!(
+            of_address(0, 0x8010, address),
+            of_address(1, 0x8010, address)
+        );
+    }
+
+    #[test]
+    fn a_process_has_a_start_until_it_ends() {
+        let rest = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
+        assert_eq!(start_of(&format!("7 (a) b) S {rest}")), Some(4711));
+        assert_eq!(start_of(&format!("7 (a) Z {rest}")), None);
+        assert_eq!(start_of("7 (a) S 1"), None);
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(start_of(&own).is_some());
     }
 }

@@ -1,6 +1,9 @@
 //! Scheduler settings for a thread that sleeps much, works briefly and should start soon after a
 //! wake-up.
 
+use std::io;
+use std::sync::Once;
+
 /// Timer slack in nanoseconds. By default the kernel adds 50 us to every sleep (PR_SET_TIMERSLACK).
 const SLACK_NANOSECONDS: libc::c_ulong = 1000;
 /// Time slice in nanoseconds: the shortest there is. Among threads that compute, the one with the
@@ -11,10 +14,14 @@ const SLICE_NANOSECONDS: u64 = 100_000;
 /// Highest priority of the real-time policies (sched(7)).
 const HIGHEST_PRIORITY: u32 = 99;
 
+/// Reports a real-time priority that cannot be raised, once in a process.
+static REPORTED: Once = Once::new();
+
 /// Applies the settings to the calling thread. A refusal, by a system call filter say, is ignored.
 ///
 /// A thread that inherited a real-time policy gets the next higher priority: with the same one it
 /// would never run while the threads that it serves poll on every processor (sched(7), SCHED_FIFO).
+/// If that is refused, or the priority is the highest, a line on standard error names the remedy.
 pub fn request_fast_wakeup() {
     let (option, slack, none) = (
         libc::PR_SET_TIMERSLACK,
@@ -24,18 +31,61 @@ pub fn request_fast_wakeup() {
     // All arguments of the system call are passed, because valgrind reports missing ones.
     // SAFETY: the call takes no pointers and concerns the calling thread alone.
     unsafe { libc::prctl(option, slack, none, none, none) };
-    let Some(mut attributes) = attributes() else {
+    let Some(current) = attributes() else {
         return;
     };
-    match attributes.sched_policy as libc::c_int {
-        libc::SCHED_OTHER => attributes.sched_runtime = SLICE_NANOSECONDS,
-        libc::SCHED_FIFO | libc::SCHED_RR => {
-            attributes.sched_priority = HIGHEST_PRIORITY.min(attributes.sched_priority + 1);
-        }
-        _ => return,
-    }
+    let Some(wanted) = wanted(current) else {
+        return;
+    };
     // SAFETY: the attributes are plain data, read during the call; thread 0 is the calling one.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
+    let refusal = (answer != 0).then(io::Error::last_os_error);
+    let remedy = remedy((current.sched_policy, current.sched_priority), refusal);
+    if let Some(remedy) = remedy {
+        REPORTED.call_once(|| {
+            eprintln!(
+                "verbena: the adapter's threads do not run while threads of this real-time \
+                 program poll on every processor: {remedy}"
+            );
+        });
+    }
+}
+
+/// Returns the attributes that a thread with these requests; `None` if it keeps its own.
+fn wanted(current: libc::sched_attr) -> Option<libc::sched_attr> {
+    let mut wanted = current;
+    if current.sched_policy as libc::c_int == libc::SCHED_OTHER {
+        wanted.sched_runtime = SLICE_NANOSECONDS;
+    } else if is_real_time(current.sched_policy) {
+        wanted.sched_priority = HIGHEST_PRIORITY.min(current.sched_priority + 1);
+    } else {
+        return None;
+    }
+    Some(wanted)
+}
+
+fn is_real_time(policy: u32) -> bool {
+    [libc::SCHED_FIFO, libc::SCHED_RR].contains(&(policy as libc::c_int))
+}
+
+/// Returns why a thread with this policy and priority has no higher one than the program, with the
+/// remedy; `None` if it has, or the policy is not a real-time one.
+fn remedy((policy, priority): (u32, u32), refusal: Option<io::Error>) -> Option<String> {
+    if !is_real_time(policy) {
+        return None;
+    }
+    if priority >= HIGHEST_PRIORITY {
+        return Some(format!(
+            "priority {priority} is the highest; run the program with a lower one"
+        ));
+    }
+    let higher = priority + 1;
+    refusal.map(|error| {
+        format!(
+            "priority {higher} was refused ({error}); set RLIMIT_RTPRIO (`ulimit -r`) to {higher} \
+             or more"
+        )
+    })
 }
 
 /// Returns the scheduling attributes of the calling thread.
@@ -52,13 +102,13 @@ fn attributes() -> Option<libc::sched_attr> {
 mod tests {
     use super::*;
 
-    /// Gives the calling thread a policy; false where that is not permitted.
-    fn is_given(policy: libc::c_int, priority: u32) -> bool {
-        let mut wanted = attributes().unwrap();
-        wanted.sched_policy = policy as u32;
-        wanted.sched_priority = priority;
-        // SAFETY: the attributes are plain data, read during the call.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) == 0 }
+    /// Returns attributes with a policy and a priority.
+    fn with(policy: libc::c_int, priority: u32) -> libc::sched_attr {
+        // SAFETY: plain numbers, for which zero is a value.
+        let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+        attributes.sched_policy = policy as u32;
+        attributes.sched_priority = priority;
+        attributes
     }
 
     #[test]
@@ -68,16 +118,27 @@ mod tests {
             (libc::SCHED_RR, 98, 99),
             (libc::SCHED_FIFO, 99, 99),
         ] {
-            let thread = std::thread::spawn(move || {
-                if is_given(policy, before) {
-                    request_fast_wakeup();
-                    let found = attributes().unwrap();
-                    assert_eq!(found.sched_policy, policy as u32);
-                    assert_eq!(found.sched_priority, after);
-                }
-            });
-            thread.join().unwrap();
+            let found = wanted(with(policy, before)).unwrap();
+            assert_eq!(found.sched_policy, policy as u32);
+            assert_eq!(found.sched_priority, after);
+            assert_eq!(found.sched_runtime, 0);
         }
+        let found = wanted(with(libc::SCHED_OTHER, 0)).unwrap();
+        assert_eq!(found.sched_priority, 0);
+        assert_eq!(found.sched_runtime, SLICE_NANOSECONDS);
+        assert!(wanted(with(libc::SCHED_BATCH, 0)).is_none());
+    }
+
+    #[test]
+    fn a_priority_that_cannot_be_raised_is_reported_with_the_remedy() {
+        let refusal = || Some(io::Error::from_raw_os_error(libc::EPERM));
+        let fifo = libc::SCHED_FIFO as u32;
+        let text = remedy((fifo, 4), refusal()).unwrap();
+        assert!(text.contains("RLIMIT_RTPRIO (`ulimit -r`) to 5"), "{text}");
+        let text = remedy((fifo, 99), None).unwrap();
+        assert!(text.contains("a lower one"), "{text}");
+        assert_eq!(remedy((fifo, 4), None), None);
+        assert_eq!(remedy((libc::SCHED_OTHER as u32, 0), refusal()), None);
     }
 
     #[test]

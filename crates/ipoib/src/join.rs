@@ -1,6 +1,7 @@
 //! Joins consecutive segments of a TCP connection to one long packet, as an adapter with LRO or
 //! the kernel's GRO does: one write of the device then takes the place of many.
 
+use crate::checksum;
 use crate::ip::IPV4_HEADER;
 use crate::offload::{self, Header, Long, Partial};
 use crate::transport::{self, TCP, TCP_CHECKSUM, TCP_HEADER};
@@ -151,7 +152,8 @@ impl Joiner {
 }
 
 impl<'a> Segment<'a> {
-    /// Returns the segment of a packet that can be joined: data, no flags but ACK and PSH.
+    /// Returns the segment of a packet that can be joined: data, no flags but ACK and PSH, and a
+    /// right checksum of an IPv4 header, because a joined packet gets another one.
     fn of(front: &'a [u8], length: usize) -> Option<Segment<'a>> {
         let (ip_header, protocol) = transport::plain(front)?;
         let stated = match ip_header {
@@ -165,6 +167,9 @@ impl<'a> Segment<'a> {
         let headers = ip_header + usize::from(transport[12] >> 4) * 4;
         let is_plain = transport[13] & !PSH == ACK && headers >= ip_header + TCP_HEADER;
         if !is_plain || headers >= length || length > LONGEST {
+            return None;
+        }
+        if ip_header == IPV4_HEADER && checksum::fold(checksum::add(0, &front[..ip_header])) != 0 {
             return None;
         }
         let sequence = [transport[4], transport[5], transport[6], transport[7]];
@@ -306,7 +311,7 @@ impl Pending {
         let (space, packet) = self.buffer[..self.end].split_at_mut(offload::LENGTH);
         space.copy_from_slice(&header.bytes());
         transport::set_length(packet, ip_header);
-        let sum = !crate::checksum::fold(transport::pseudo_sum(packet, ip_header, TCP));
+        let sum = !checksum::fold(transport::pseudo_sum(packet, ip_header, TCP));
         let at = ip_header + TCP_CHECKSUM;
         packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
@@ -391,6 +396,23 @@ mod tests {
         let written = joined(&[all[0].clone(), broken.clone(), all[1].clone()]);
         assert_eq!(written.len(), 3);
         assert_eq!(written[1].0[offload::LENGTH..], broken);
+    }
+
+    #[test]
+    fn segments_with_a_wrong_ip_header_checksum_stay_apart() {
+        let all = cut(false, &[7; 300], 100);
+        for wrong in 0..3 {
+            let mut packets = all.clone();
+            packets[wrong][10] ^= 1;
+            let written = joined(&packets);
+            assert!(
+                written
+                    .iter()
+                    .any(|(bytes, count)| *count == 1 && bytes[offload::LENGTH..] == packets[wrong])
+            );
+            let count: u64 = written.iter().map(|(_, count)| count).sum();
+            assert_eq!(count, 3);
+        }
     }
 
     #[test]

@@ -14,28 +14,34 @@ use crate::address::Prefixed;
 /// The entries of an interface; they are removed when this is dropped.
 pub(crate) struct Published {
     directory: PathBuf,
+    fabric: u64,
+    /// The entry, and the names of the links that have it.
     entry: Entry,
-    /// The names of its links.
     links: HashSet<String>,
+    /// The names of links with an earlier entry.
+    outdated: HashSet<String>,
 }
 
 impl Published {
-    /// Publishes an interface and its addresses in a directory.
+    /// Publishes an interface and its addresses in a directory, on the fabric with a number, or 0.
     ///
     /// # Errors
     ///
     /// The system's.
     pub(crate) fn new(
         directory: &Path,
+        fabric: u64,
         entry: Entry,
         addresses: &[Prefixed],
     ) -> io::Result<Published> {
         let mut published = Published {
             directory: directory.to_owned(),
+            fabric,
             entry,
             links: HashSet::new(),
+            outdated: HashSet::new(),
         };
-        published.set(entry, addresses)?;
+        published.set_addresses(entry.lid, addresses)?;
         Ok(published)
     }
 
@@ -43,29 +49,40 @@ impl Published {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's. Links that could not be made are made by the next call.
     pub(crate) fn set_addresses(&mut self, lid: u16, addresses: &[Prefixed]) -> io::Result<()> {
-        let entry = Entry { lid, ..self.entry };
-        self.set(entry, addresses)
-    }
-
-    fn set(&mut self, entry: Entry, addresses: &[Prefixed]) -> io::Result<()> {
-        let of = |one: &Prefixed| interface::of_address(entry.partition, one.address);
+        let partition = self.entry.partition;
+        let of = |one: &Prefixed| interface::of_address(self.fabric, partition, one.address);
         let mut wanted: HashSet<String> = addresses.iter().map(of).collect();
-        wanted.insert(interface::of_namespace(entry.namespace));
-        for name in self.links.difference(&wanted) {
-            self.remove(name);
+        wanted.insert(interface::of_namespace(self.entry.namespace));
+        if lid != self.entry.lid {
+            self.entry.lid = lid;
+            self.outdated.extend(self.links.drain());
         }
-        let is_known = self.entry == entry;
-        self.entry = entry;
-        self.links.retain(|name| is_known && wanted.contains(name));
+        let known = self.links.union(&self.outdated);
+        let unwanted: Vec<String> = known
+            .filter(|name| !wanted.contains(*name))
+            .cloned()
+            .collect();
+        for name in unwanted {
+            self.remove(&name);
+            self.links.remove(&name);
+            self.outdated.remove(&name);
+        }
+        let mut result = Ok(());
         for name in wanted {
-            if !self.links.contains(&name) {
-                self.make(&name)?;
-                self.links.insert(name);
+            if self.links.contains(&name) {
+                continue;
+            }
+            match self.make(&name) {
+                Ok(()) => {
+                    self.outdated.remove(&name);
+                    self.links.insert(name);
+                }
+                Err(error) => result = Err(error),
             }
         }
-        Ok(())
+        result
     }
 
     /// Makes a link. It replaces the one of an interface with the same address.
@@ -93,7 +110,7 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        for name in &self.links {
+        for name in self.links.union(&self.outdated) {
             self.remove(name);
         }
     }
@@ -107,6 +124,7 @@ mod tests {
     const ENTRY: Entry = Entry {
         namespace: 4_026_532_000,
         process: 17,
+        start: 5,
         partition: 0xffff,
         lid: 1,
         gid: [7; 16],
@@ -117,7 +135,7 @@ mod tests {
     }
 
     fn entry_at(directory: &Path, address: &str) -> Option<Entry> {
-        let name = interface::of_address(0xffff, address.parse::<IpAddr>().unwrap());
+        let name = interface::of_address(0, 0xffff, address.parse::<IpAddr>().unwrap());
         Entry::of(fs::read_link(directory.join(name)).ok()?.to_str()?)
     }
 
@@ -127,7 +145,7 @@ mod tests {
             std::env::temp_dir().join(format!("verbena-entries-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let both = addresses(&["10.0.0.1/24", "fd00::1/64"]);
-        let mut published = Published::new(&directory, ENTRY, &both).unwrap();
+        let mut published = Published::new(&directory, 0, ENTRY, &both).unwrap();
         assert_eq!(entry_at(&directory, "10.0.0.1"), Some(ENTRY));
         assert_eq!(entry_at(&directory, "fd00::1"), Some(ENTRY));
         let own = directory.join(interface::of_namespace(ENTRY.namespace));
@@ -148,7 +166,7 @@ mod tests {
             ..ENTRY
         };
         let taken = addresses(&["10.0.0.3/24"]);
-        let later = Published::new(&directory, other, &taken).unwrap();
+        let later = Published::new(&directory, 0, other, &taken).unwrap();
         drop(published);
         assert_eq!(entry_at(&directory, "10.0.0.1"), None);
         assert_eq!(entry_at(&directory, "10.0.0.3"), Some(other));

@@ -100,6 +100,11 @@ pub trait Link {
     fn hear(&mut self, _from: Source) {}
     /// Gives a packet to the interface. Returns whether it was taken.
     fn deliver(&mut self, packet: &[u8]) -> bool;
+    /// Gives an ICMP error of this interface to its programs. It is lost, and not counted, if the
+    /// interface refuses it.
+    fn report(&mut self, packet: &[u8]) {
+        self.deliver(packet);
+    }
     /// Gives a message to the connections. Returns `false` if it is invalid.
     fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool;
     /// Returns the neighbour by which a destination outside of the interface's prefixes is reached.
@@ -335,7 +340,7 @@ impl Station {
             (too_long::answer(packet, mtu), ip::addresses(packet))
         {
             match self.errors.permits(addresses.destination, now) {
-                true => _ = link.deliver(&answer),
+                true => link.report(&answer),
                 false => self.counters.limited += 1,
             }
         }

@@ -14,9 +14,11 @@ use verbena_hca_os::errno::{Errno, Result};
 pub enum Alarm {
     /// End of an identifier's time wait: its number and generation.
     TimeWait(u32, u32),
-    /// A peer has disconnected, which the program learns when it has seen its completions, or now:
-    /// the identifier's number and generation, and the time at which it learns it anyway.
+    /// Reports a peer's disconnect once the program has taken its completions, at the deadline at
+    /// the latest: the identifier's number and generation, the deadline.
     Disconnected(u32, u32, u64),
+    /// Another attempt to resolve an address: the identifier's number and generation, the deadline.
+    Resolution(u32, u32, u64),
     /// End of a caller's time to send its request: its number, which another caller may have by
     /// now.
     Caller(u32),

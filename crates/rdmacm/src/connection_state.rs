@@ -7,6 +7,8 @@ pub enum ConnectionState {
     Idle,
     /// Has a source address.
     Bound,
+    /// Active: waits for an interface with the address of its destination.
+    Resolving,
     /// Has a destination, and so a device.
     AddressResolved,
     /// Has a path.

@@ -224,7 +224,7 @@ impl Identifier {
     pub fn has_device(&self) -> bool {
         let waits = matches!(
             self.state,
-            ConnectionState::Bound | ConnectionState::Listening
+            ConnectionState::Bound | ConnectionState::Resolving | ConnectionState::Listening
         );
         self.source.is_some_and(|source| {
             let is_for_all_ports = waits && link::is_ethernet() && source.ip().is_loopback();
@@ -238,6 +238,7 @@ impl Identifier {
             self.state,
             ConnectionState::Idle
                 | ConnectionState::Bound
+                | ConnectionState::Resolving
                 | ConnectionState::AddressResolved
                 | ConnectionState::Listening
         )

@@ -3,6 +3,7 @@
 use crate::address;
 use crate::alarm::Alarm;
 use crate::channel::Waiting;
+use crate::command::bind;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind, Parameters};
 use crate::identifier::{Identifier, Listening, QueuePairKind};
@@ -78,6 +79,12 @@ fn take_alarms(state: &mut State, now: u64) {
                 let identifier = state.identifiers.get(number);
                 if identifier.is_some_and(|of| of.generation == generation) {
                     state.raise_disconnected(number, deadline);
+                }
+            }
+            Alarm::Resolution(number, generation, deadline) => {
+                let identifier = state.identifiers.get(number);
+                if identifier.is_some_and(|of| of.generation == generation) {
+                    bind::resolve_again(state, number, deadline);
                 }
             }
             Alarm::Retransmission(number) => state.retransmit_due(number, now),
@@ -185,7 +192,8 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
     }
     let destination = address::parse(&request.destination).ok()??;
     let source = address::parse(&request.source).ok()??;
-    let path = state.hosts.path(destination, source);
+    // Without a path back, the caller reads the end of the stream.
+    let (path, _) = state.hosts.reach(destination, source)?;
     let number = accept_request(state, &caller, request, path)?;
     let identifier = state.identifiers.get_mut(number)?;
     let source = Source::Identifier(number, identifier.generation);

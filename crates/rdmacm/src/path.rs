@@ -1,10 +1,10 @@
 //! The path between an identifier and its peer, as its program and its queue pair see it: GIDs and
 //! path record.
 //!
-//! Over InfiniBand every path leads from a port of the host to one of its ports, and addresses
-//! stand for ports (`port_for`). Over RoCE GIDs are addresses (annex A17.4.1): the local port is
-//! the one that has the local address, and a remote address that no local port has is another
-//! host's.
+//! Over InfiniBand a path leads from a port of the host to one of its ports, and addresses stand
+//! for ports (`port_for`), or to the port of another interface of IP over InfiniBand
+//! ([`crate::hosts`]). Over RoCE GIDs are addresses (annex A17.4.1): the local port is the one that
+//! has the local address, and a remote address that no local port has is another host's.
 
 use crate::abi::{AddressVector, PathRecord};
 use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
@@ -15,6 +15,9 @@ use verbena_hca_net::device::{Device, active_mtu, gid, lid, pkey, pkeys};
 use verbena_hca_net::link::{self, FIRST_PORT, GidLocation};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::interfaces;
+
+/// The bits of a P_Key in which full and limited members of a partition agree.
+const MEMBERS: u16 = 0x7fff;
 
 /// Hop limit of packets, as Linux sets it for RoCE.
 pub const HOP_LIMIT: u8 = 64;
@@ -89,20 +92,22 @@ impl Path {
     }
 
     /// Returns the path between two interfaces of IP over InfiniBand, the first of them on a port
-    /// of this host.
-    pub fn between(here: &Entry, there: &Entry) -> Path {
+    /// of this host; `None` if that port is not in their partition.
+    pub fn between(here: &Entry, there: &Entry) -> Option<Path> {
         let mut ports = FIRST_PORT..=link::ports();
         let port = ports.find(|port| gid(*port).bytes() == here.gid);
         let port = port.unwrap_or(FIRST_PORT);
-        let mut keys = 0..pkeys() as u16;
-        Path {
-            pkey_index: keys
-                .find(|index| pkey(port, *index) == here.partition)
-                .unwrap_or(0),
+        let keys = (0..pkeys() as u16).map(|index| (index, pkey(port, index)));
+        // The port may be a limited member.
+        let is_of = |key: u16| key & MEMBERS == here.partition & MEMBERS && key & MEMBERS != 0;
+        let mut of_partition = keys.filter(|(_, key)| is_of(*key));
+        let (pkey_index, _) = of_partition.next()?;
+        Some(Path {
+            pkey_index,
             destination: there.gid,
             lid: there.lid,
             ..Path::from(port, 0, gid(port))
-        }
+        })
     }
 
     /// Returns the path from an address of this host to one of another host.
@@ -121,6 +126,12 @@ impl Path {
     pub fn is_remote(&self) -> bool {
         let destination = ibv_gid::from_bytes(self.destination);
         link::is_ethernet() && link::locate_gid_from(self.port, destination).is_none()
+    }
+
+    /// Returns whether it leads to the same port in the same partition.
+    pub fn is_like(&self, other: &Path) -> bool {
+        let of = |path: &Path| (path.port, path.destination, path.lid, path.pkey_index);
+        of(self) == of(other)
     }
 
     /// Returns whether the port at either end was taken down.

@@ -72,10 +72,12 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
         (MessageKind::Dreq, before) if before.is_connected() => {
             identifier.state = ConnectionState::Disconnected;
             state.send(number, &Message::bare(MessageKind::Drep));
-            state.disconnected(number);
-            // Both sides sent a DREQ at once.
+            // Both sides sent a DREQ at once: the program expects the event.
             if before == ConnectionState::Disconnecting {
+                state.raise(number, Event::plain(EventKind::Disconnected, 0));
                 state.begin_time_wait(number);
+            } else {
+                state.disconnected(number);
             }
         }
         // The peer has missed the end, or retransmits its DREQ.

@@ -23,6 +23,8 @@ use verbena_hca_os::errno::{Errno, Result};
 /// How long the event of a peer that has disconnected waits for the program to take its completions
 /// (nanoseconds): more than a busy machine leaves a program without a processor.
 const LONGEST_WAIT: u64 = 100_000_000;
+// The end of a time wait is reported after the disconnect.
+const _: () = assert!(LONGEST_WAIT < TIME_WAIT);
 /// Time between two looks for completions (nanoseconds).
 const BETWEEN_LOOKS: u64 = 1_000_000;
 
@@ -88,7 +90,7 @@ impl State {
             identifiers: Table::default(),
             groups: Table::default(),
             callers: Table::default(),
-            ports: Ports::open(&directory, hosts.own())?,
+            ports: Ports::open(&directory, hosts.local().clone())?,
             hosts,
             watch: Watch::new(run)?,
             connections: ConnectionTable::default(),

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::start;
+use verbena_hca_os::thread_scheduling::request_fast_wakeup;
 
 /// Stack size of the thread, in bytes.
 const STACK: usize = 2 << 20;
@@ -85,7 +86,10 @@ impl Watch {
         epoll::add(&*self.epoll, file, data, EventFlags::IN).map_err(os)?;
         if !self.started {
             let (epoll, run) = (self.epoll.clone(), self.run);
-            start::start(c"verbena-cm", STACK, move || run(&epoll))?;
+            start::start(c"verbena-cm", STACK, move || {
+                request_fast_wakeup();
+                run(&epoll);
+            })?;
             self.started = true;
         }
         Ok(())

@@ -23,33 +23,118 @@ const SETGID: u32 = 0o2000;
 /// Extended attribute with the capabilities of a program (capabilities(7)).
 const CAPABILITIES: &str = "security.capability";
 
-/// Returns why the command cannot use the adapter, if so.
-pub fn obstacle(words: &[OsString]) -> Option<String> {
+/// Returns that the command cannot use the adapter, and why, if so. `subcommand` is the one of
+/// `verbena` that runs it.
+pub fn obstacle(subcommand: &str, words: &[OsString]) -> Option<String> {
     let (name, arguments) = words.split_first()?;
-    starts_anew(name, arguments).or_else(|| obstacle_of(name))
+    starts_anew(subcommand, name, arguments).or_else(|| obstacle_of(name))
 }
 
-/// Returns why the programs that a command starts do not inherit the variables of the dynamic
-/// linker, if so.
-fn starts_anew(name: &OsStr, arguments: &[OsString]) -> Option<String> {
+/// Options of env(1) that take a value.
+const OF_ENV: [&str; 8] = [
+    "u",
+    "unset",
+    "C",
+    "chdir",
+    "S",
+    "split-string",
+    "a",
+    "argv0",
+];
+/// Options of su(1) and runuser(1) that take a value.
+const OF_SU: [&str; 13] = [
+    "c",
+    "command",
+    "session-command",
+    "s",
+    "shell",
+    "g",
+    "group",
+    "G",
+    "supp-group",
+    "u",
+    "user",
+    "w",
+    "whitelist-environment",
+];
+
+/// Returns that the programs that a command starts cannot use the adapter because they do not
+/// inherit the variables of the dynamic linker, if so.
+fn starts_anew(subcommand: &str, name: &OsStr, arguments: &[OsString]) -> Option<String> {
     let name = Path::new(name).file_name()?.to_str()?;
-    let first = arguments.first().and_then(|word| word.to_str());
+    let is_verbena = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("verbena"));
+    if arguments.iter().any(is_verbena) {
+        return None;
+    }
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let is_anew = match name {
-        "sudo" | "doas" | "pkexec" | "ssh" | "systemd-run" | "machinectl" => true,
-        "docker" | "podman" => matches!(first, Some("run" | "exec" | "create" | "start")),
-        "env" => matches!(first, Some("-" | "-i" | "--ignore-environment")),
-        "su" | "runuser" => matches!(first, Some("-" | "-l" | "--login")),
+        "sudo" | "doas" | "pkexec" | "ssh" | "machinectl" => true,
+        // With --scope the program is a child with the same environment.
+        "systemd-run" => !words.contains(&"--scope"),
+        "docker" | "podman" => {
+            let first = words.first().copied();
+            matches!(first, Some("run" | "exec" | "create" | "start"))
+        }
+        "env" => {
+            let mut options = leading(&words, &OF_ENV).into_iter();
+            options.any(|(name, value)| match name {
+                "-" | "i" | "ignore-environment" => true,
+                "u" | "unset" => value == "LD_PRELOAD",
+                _ => false,
+            })
+        }
+        "su" | "runuser" => {
+            let mut options = leading(&words, &OF_SU).into_iter();
+            options.any(|(name, _)| matches!(name, "-" | "l" | "login"))
+        }
         _ => false,
     };
     is_anew.then(|| {
         format!(
-            "{name} does not pass LD_PRELOAD to the program that it starts, so put it first: \
-             {name} ... verbena run -- CMD"
+            "the program that {name} starts will not use the adapter: {name} does not pass \
+             LD_PRELOAD on; put {name} first: {name} ... verbena {subcommand} -- CMD"
         )
     })
 }
 
-/// Returns why the program `name` cannot use the adapter, if so.
+/// Returns the options before the first other word, without dashes, each with its value; a single
+/// dash is an option. `valued` are the options that take a value.
+fn leading<'a>(words: &[&'a str], valued: &[&str]) -> Vec<(&'a str, &'a str)> {
+    let mut found = Vec::new();
+    let mut words = words.iter().copied();
+    while let Some(word) = words.next() {
+        if word == "-" {
+            found.push((word, ""));
+        } else if word == "--" {
+            break;
+        } else if let Some(long) = word.strip_prefix("--") {
+            found.push(match long.split_once('=') {
+                Some(option) => option,
+                None if valued.contains(&long) => (long, words.next().unwrap_or("")),
+                None => (long, ""),
+            });
+        } else if let Some(letters) = word.strip_prefix('-') {
+            for (at, letter) in letters.char_indices() {
+                let end = at + letter.len_utf8();
+                let (name, rest) = (&letters[at..end], &letters[end..]);
+                if valued.contains(&name) {
+                    let value = match rest {
+                        "" => words.next().unwrap_or(""),
+                        rest => rest,
+                    };
+                    found.push((name, value));
+                    break;
+                }
+                found.push((name, ""));
+            }
+        } else {
+            break;
+        }
+    }
+    found
+}
+
+/// Returns that the program `name` cannot use the adapter, and why, if so.
 fn obstacle_of(name: &OsStr) -> Option<String> {
     let path = found(name)?;
     let file = File::open(&path).ok()?;
@@ -59,7 +144,8 @@ fn obstacle_of(name: &OsStr) -> Option<String> {
     let changes_group = mode & SETGID != 0 && metadata.gid() != getegid().as_raw();
     if changes_user || changes_group {
         return Some(format!(
-            "{} changes its user (setuid), so the linker ignores LD_PRELOAD",
+            "{} will not use the adapter: it changes its user (setuid), so the linker ignores \
+             LD_PRELOAD",
             path.display()
         ));
     }
@@ -67,13 +153,17 @@ fn obstacle_of(name: &OsStr) -> Option<String> {
     let mut none: [u8; 0] = [];
     if !getuid().is_root() && rustix::fs::getxattr(&path, CAPABILITIES, &mut none).is_ok() {
         return Some(format!(
-            "{} has file capabilities, so the linker ignores LD_PRELOAD",
+            "{} will not use the adapter: it has file capabilities, so the linker ignores \
+             LD_PRELOAD",
             path.display()
         ));
     }
     let mut beginning = Vec::new();
     file.take(BEGINNING).read_to_end(&mut beginning).ok()?;
-    is_static(&beginning).then(|| format!("{} is linked statically", path.display()))
+    is_static(&beginning).then(|| {
+        let path = path.display();
+        format!("{path} will not use the adapter: it is linked statically")
+    })
 }
 
 /// Returns the path at which execvp(3) would find the program.
@@ -145,12 +235,12 @@ mod tests {
     #[test]
     fn no_obstacle_is_reported_for_the_shell() {
         for name in ["sh", "/bin/sh", "no-such-program", "env", "su"] {
-            assert_eq!(starts_anew(OsStr::new(name), &[]), None);
+            assert_eq!(starts_anew("run", OsStr::new(name), &[]), None);
         }
         for name in ["sh", "/bin/sh", "no-such-program"] {
-            assert_eq!(obstacle(&[name.into()]), None);
+            assert_eq!(obstacle("run", &[name.into()]), None);
         }
-        assert_eq!(obstacle(&[]), None);
+        assert_eq!(obstacle("run", &[]), None);
     }
 
     #[test]
@@ -159,17 +249,29 @@ mod tests {
             "sudo -E x",
             "/usr/bin/sudo x",
             "env -i PATH=/bin x",
+            "env -u HOME -vi x",
+            "env -uLD_PRELOAD x",
+            "env --chdir / --ignore-environment x",
             "su - root -c x",
+            "su -s /bin/sh -l root",
+            "systemd-run --user x",
             "ssh host x",
             "docker run image",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let text = obstacle(&words).expect(line);
-            assert!(text.contains("verbena run -- CMD"), "{text}");
+            let text = obstacle("trace", &words).expect(line);
+            assert!(text.contains("verbena trace -- CMD"), "{text}");
         }
-        for line in ["env A=B x", "su root -c x", "docker ps"] {
+        for line in [
+            "env A=B x",
+            "env -u i x -i",
+            "su root -c x",
+            "docker ps",
+            "systemd-run --user --scope x",
+            "sudo -E /usr/bin/verbena run -- x",
+        ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            assert_eq!(starts_anew(&words[0], &words[1..]), None, "{line}");
+            assert_eq!(starts_anew("run", &words[0], &words[1..]), None, "{line}");
         }
     }
 }

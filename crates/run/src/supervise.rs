@@ -70,7 +70,8 @@ impl Failure {
 }
 
 /// Has the kernel keep the exit status of children for this process, which it does not where
-/// SIGCHLD is ignored (wait(2)); a process inherits that from the one that started it.
+/// SIGCHLD is ignored (wait(2)); a process inherits that from the one that started it. Not for a
+/// process that executes the user's program in its place: that program is to inherit the setting.
 ///
 /// # Errors
 ///
@@ -78,7 +79,8 @@ impl Failure {
 pub fn keep_children() -> Result<(), Failure> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if is_ignored(&status, SIGCHLD) {
-        // Caught: a program that is executed then has the default, as after every other parent.
+        // Programs that this process starts have the default, which execve(2) sets for caught
+        // signals, not the inherited setting.
         let caught = signal_hook::flag::register(SIGCHLD, Arc::default());
         caught.map_err(no_signals)?;
     }

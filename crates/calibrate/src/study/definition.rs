@@ -109,6 +109,7 @@ impl Study {
                 of_suite(source, &table, benchmark, (&system, fidelity))?
             }
         };
+        check_hosts(source, &table, &parameters, &fabrics)?;
         let study = Study {
             benchmark,
             systems,
@@ -139,12 +140,16 @@ impl Study {
         Ok(text)
     }
 
-    /// Returns the differences of the systems beside adapters and hosts, a sentence each.
+    /// Returns the differences of the systems beside adapters and hosts, a sentence each. Systems
+    /// on the study's fabrics have their networks in common.
     ///
     /// # Errors
     ///
     /// Returns an error if a system of the study is not in the library.
     pub fn differences(&self, library: &Library) -> Result<Vec<String>, Error> {
+        let fabric = self.fabrics.first();
+        let joined = fabric.map(|fabric| fabric.joining(library.clone()));
+        let library = joined.as_ref().unwrap_or(library);
         let setups = self.systems.iter().map(|name| {
             let system = library.system(at_fidelity(name).0)?;
             Ok((name.as_str(), system.setup()))
@@ -210,6 +215,39 @@ impl Study {
 const OTHERS: [&str; 4] = ["benchmark", "system", "profile", "fabric"];
 
 type Axes = Vec<(String, Vec<Setting>)>;
+
+/// Checks that every fabric has as many hosts as the largest point takes.
+fn check_hosts(
+    source: Source<'_>,
+    table: &DeTable<'_>,
+    axes: &[(String, Vec<Setting>)],
+    fabrics: &[StudyFabric],
+) -> Result<(), Error> {
+    let axes = axes
+        .iter()
+        .filter(|(name, _)| matches!(name.as_str(), "nodes" | "processes"));
+    for (name, values) in axes {
+        let counts = values.iter().filter_map(|value| match value {
+            Setting::Count(count) => Some(*count),
+            Setting::Word(_) => None,
+        });
+        let most = counts.max().unwrap_or_default();
+        for fabric in fabrics {
+            let hosts = fabric.connections.wiring.nodes() as u64;
+            if most > hosts {
+                let of = match &fabric.name {
+                    Some(name) => format!("[fabric.{name}]"),
+                    None => fabric.connections.about.clone(),
+                };
+                let reason = format!("{of} has {hosts} hosts, not {most}");
+                let value = table.get(name.as_str());
+                let at = value.map_or(0, |value| value.span().start);
+                return Err(source.fault(at, name, reason));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Returns the parameters of one of the models' own drivers, in the driver's order.
 fn of_driver(

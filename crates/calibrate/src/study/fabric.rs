@@ -4,7 +4,6 @@
 use super::file::{Placed, Source};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::hash::{DefaultHasher, Hasher};
 use toml::de::{DeTable, DeValue};
 use verbena_model::profile::{Error, Library, Topology};
 
@@ -36,20 +35,26 @@ impl StudyFabric {
 
     /// Returns a line that changes with the content of the fabric's files.
     pub fn fingerprint(&self) -> String {
-        let mut hash = Hash(DefaultHasher::new());
+        let mut hash = Hash(OFFSET);
         let (wiring, built) = (&self.connections.wiring, &self.connections.built);
         write!(hash, "{wiring:?} {built:?}").expect("a hash takes every text");
         let name = self.name.as_deref().unwrap_or("-");
-        format!("fabric {name} {:016x}", hash.0.finish())
+        format!("fabric {name} {:016x}", hash.0)
     }
 }
 
-/// Hashes a text without storing it.
-struct Hash(DefaultHasher);
+/// Constants of FNV-1a with 64 bits.
+const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// Hashes a text by FNV-1a without storing it: `DefaultHasher` may change with the compiler.
+struct Hash(u64);
 
 impl fmt::Write for Hash {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.write(text.as_bytes());
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(PRIME);
+        }
         Ok(())
     }
 }
@@ -81,7 +86,9 @@ pub(super) fn read(
         let at = key.span().start;
         let fault = |reason: &str| source.fault(at, &full, reason);
         if name.is_empty() || name.contains(|c: char| c.is_control() || c == ',' || c == '"') {
-            return Err(fault("a name has no comma and no quotation mark"));
+            return Err(fault(
+                "a name must not be empty or contain commas, quotation marks or control characters",
+            ));
         }
         let DeValue::Table(entries) = value.get_ref() else {
             return Err(fault("expected a section with topology"));
@@ -104,6 +111,10 @@ pub(super) fn read(
             routes: word("routes")?,
             hosts: word("hosts")?,
         };
+        let is_input = |word: &Option<String>, input: &str| word.as_deref() == Some(input);
+        if files.topology == "-" || is_input(&files.routes, "-") || is_input(&files.hosts, "@-") {
+            return Err(fault("a study has no standard input; name a file"));
+        }
         let connections = load(&files).map_err(|reason| fault(&reason))?;
         let fabric = StudyFabric {
             name: Some(name.clone()),

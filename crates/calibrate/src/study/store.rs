@@ -87,7 +87,11 @@ impl Store {
         fs::create_dir_all(directory).map_err(|e| fault(directory, e))?;
         for (name, wanted, what) in [
             (STUDY, text, "another study"),
-            (BASIS, basis, "other profiles, or another version"),
+            (
+                BASIS,
+                basis,
+                "other profiles or fabrics, or another version",
+            ),
         ] {
             let path = directory.join(name);
             match fs::read_to_string(&path) {

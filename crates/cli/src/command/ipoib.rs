@@ -13,6 +13,8 @@ use std::process::Command;
 use std::thread;
 
 use verbena_bench::host::Host;
+use verbena_hca_net::fabric::Fabric;
+use verbena_hca_net::link;
 use verbena_ipoib::address::Prefixed;
 use verbena_ipoib::descriptor;
 use verbena_ipoib::engine::{Engine, Failure as EngineFailure, Mode};
@@ -209,7 +211,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         (arguments.mode.mode(), arguments.partition),
         arguments.mtu,
     )?;
-    engine.publish_in(HOST.runtime_directory());
+    let fabric = link::fabric().map_or(0, Fabric::number);
+    engine.publish_in(HOST.runtime_directory(), fabric);
     let (own, inherited) = descriptor::pair().map_err(Failure::system("make a socket"))?;
     let command = enter_command(engine.plan(), inherited.as_raw_fd(), &arguments.command)?;
     let serving = thread::spawn(move || {

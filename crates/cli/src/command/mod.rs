@@ -149,6 +149,16 @@ pub enum Command {
 }
 
 impl Command {
+    /// Returns whether this process executes the user's program in its place, which then inherits
+    /// this process's signal settings.
+    pub fn becomes_program(&self) -> bool {
+        match self {
+            Command::Run(arguments) => !arguments.is_supervised(),
+            Command::Fabric(arguments) => arguments.becomes_program(),
+            _ => false,
+        }
+    }
+
     /// Runs the subcommand.
     ///
     /// # Errors

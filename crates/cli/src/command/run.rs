@@ -61,6 +61,17 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
+impl Arguments {
+    /// Returns whether this process stays as the command's parent.
+    pub fn is_supervised(&self) -> bool {
+        self.stats
+            || self.stats_out.is_some()
+            || self.faults.are_given()
+            || self.emulation.are_given()
+            || self.emulation.have_rules()
+    }
+}
+
 /// Runs the command. Returns only if the command could not be executed or, with `--stats` or
 /// `--stats-out`, after its end.
 ///
@@ -69,12 +80,7 @@ pub struct Arguments {
 /// Fails if the command cannot be executed or the counters cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let environment = arguments.options.environment()?;
-    let is_reported = arguments.stats
-        || arguments.stats_out.is_some()
-        || arguments.faults.are_given()
-        || arguments.emulation.are_given()
-        || arguments.emulation.have_rules();
-    if is_reported {
+    if arguments.is_supervised() {
         supervised(&arguments, environment)
     } else {
         replaced(&arguments.command, &environment)

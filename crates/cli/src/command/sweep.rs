@@ -257,6 +257,10 @@ fn script(arguments: &Arguments, out: &Path, points: usize, tasks: u32) -> Resul
     }
     if let Some(list) = &fabric.hosts {
         let list = match list.strip_prefix('@') {
+            Some("-") => {
+                let reason = "--hosts @-: the tasks of an array have no standard input";
+                return Err(Failure::Input(reason.to_owned()));
+            }
             Some(file) => format!("@{}", whole(Path::new(file))?),
             None => list.clone(),
         };

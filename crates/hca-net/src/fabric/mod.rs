@@ -14,6 +14,7 @@ use crate::link::{FIRST_PORT, PortChange};
 use connection::Connection;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -120,6 +121,13 @@ impl Fabric {
     pub fn port(&self, port: u8) -> Option<&'static PortState> {
         let index = port.checked_sub(FIRST_PORT)?;
         self.state().ports.get(usize::from(index))
+    }
+
+    /// Returns a number that distinguishes this fabric from others of the machine: the inode of its
+    /// directory; 0 once that was removed.
+    pub fn number(&self) -> u64 {
+        let directory = self.socket.parent().and_then(|path| path.metadata().ok());
+        directory.map_or(0, |directory| directory.ino())
     }
 
     /// Returns the number of the node.

@@ -29,6 +29,7 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     let process = process.clone();
     let (begin, begun) = std::sync::mpsc::channel();
     start::start(c"verbena", 256 << 10, move || {
+        request_fast_wakeup();
         if let (Ok(()), Some(member)) = (begun.recv(), process.membership.get()) {
             run(&process, member, poller);
         }
@@ -48,7 +49,6 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     process.memory.contexts().hold();
     poller.watch_port(process);
     poller.watch_capturer(process);
-    request_fast_wakeup();
     let mut policy = IdlePolicy::new();
     while !process.activity.is_stopping() {
         process.activity.set_thread_works(true);

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use verbena_hca_os::monitor::Monitor;
 use verbena_hca_os::start::start;
+use verbena_hca_os::thread_scheduling::request_fast_wakeup;
 use verbena_hca_shm::registry;
 
 impl Process {
@@ -24,9 +25,12 @@ impl Process {
             return;
         }
         let process = self.clone();
-        let body = move || match fabric {
-            Some(fabric) => follow_fabric(&process, fabric),
-            None => follow(&process),
+        let body = move || {
+            request_fast_wakeup();
+            match fabric {
+                Some(fabric) => follow_fabric(&process, fabric),
+                None => follow(&process),
+            }
         };
         // If no thread can be started, the next caller tries again.
         if start(c"verbena-port", 256 << 10, body).is_err() {

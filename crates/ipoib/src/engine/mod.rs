@@ -6,7 +6,7 @@ mod pump;
 mod wire;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::fs::File;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use verbena_fabric_protocol::interface::Entry;
+use verbena_fabric_protocol::interface::{Entry, start_of};
 use verbena_verbs::{Gid, Library};
 
 use self::groups::{Groups, fixed_groups};
@@ -129,7 +129,7 @@ pub struct Engine {
     administration: Option<Administration>,
     plan: Plan,
     /// Where it is published for the connection manager.
-    directory: Option<PathBuf>,
+    directory: Option<(PathBuf, u64)>,
 }
 
 impl Engine {
@@ -190,9 +190,9 @@ impl Engine {
     }
 
     /// Publishes the interface in the runtime directory of the adapter while it is served, so that
-    /// the connection manager finds its addresses.
-    pub fn publish_in(&mut self, directory: PathBuf) {
-        self.directory = Some(directory);
+    /// the connection manager finds its addresses; with the number of the fabric, or 0 without one.
+    pub fn publish_in(&mut self, directory: PathBuf, fabric: u64) {
+        self.directory = Some((directory, fabric));
     }
 
     /// Returns the interface that the command's process has to make.
@@ -244,16 +244,18 @@ impl Engine {
         }
         let published = match directory {
             None => None,
-            Some(directory) => {
+            Some((directory, fabric)) => {
                 let published = || {
                     let entry = Entry {
                         namespace: File::from(namespace).metadata()?.ino(),
                         process: std::process::id(),
+                        start: start_of(&fs::read_to_string("/proc/self/stat")?)
+                            .unwrap_or_default(),
                         partition: adapter.partition(),
                         lid: adapter.lid(),
                         gid: adapter.hardware().gid.0,
                     };
-                    Published::new(&directory, entry, &addresses)
+                    Published::new(&directory, fabric, entry, &addresses)
                 };
                 Some(published().map_err(system("publish the addresses of the interface"))?)
             }
@@ -308,6 +310,9 @@ impl Engine {
         let left = pump.take_left(&mut wire);
         pump.end_waiting(&mut wire)?;
         wire.connections.close_all(&mut wire.adapter);
+        // Segments that were held when the loop ended.
+        let refused = wire.flush();
+        pump.station.undeliver(refused);
         pump.station.discard(wire.take_discarded());
         pump.station.end(left);
         // Not known of an interface that a program has removed.

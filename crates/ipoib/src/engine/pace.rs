@@ -55,11 +55,13 @@ pub(super) struct Pace {
     bytes: usize,
     average_packets: usize,
     average_bytes: usize,
-    /// Nanoseconds of yields since the last pause but one, and those in which other threads ran,
-    /// and moving sums of them.
-    yields: u64,
+    /// When the last yield of this pause ended, unless a nap followed it.
+    last_yield: Option<Instant>,
+    /// Nanoseconds of polling in the last pause, from its first yield to the end of its last one;
+    /// those of long yields, in which other threads ran; and moving sums of both.
+    polled: u64,
     others: u64,
-    sum_of_yields: u64,
+    sum_of_polled: u64,
     sum_of_others: u64,
 }
 
@@ -74,9 +76,10 @@ impl Pace {
             bytes: 0,
             average_packets: 0,
             average_bytes: 0,
-            yields: 0,
+            last_yield: None,
+            polled: 0,
             others: 0,
-            sum_of_yields: 0,
+            sum_of_polled: 0,
             sum_of_others: 0,
         }
     }
@@ -91,6 +94,7 @@ impl Pace {
     /// Ends the pause: there was work, or the process sleeps until there is.
     pub(super) fn resume(&mut self) {
         self.idle_since = None;
+        self.last_yield = None;
     }
 
     /// Returns the next step after a turn without work. If a packet is blocked, its receiver has
@@ -103,10 +107,10 @@ impl Pace {
             self.average_packets = average(self.average_packets, packets);
             self.average_bytes = average(self.average_bytes, bytes);
             let sum = |old: u64, new: u64| old / 4 * 3 + new;
-            let yields = std::mem::take(&mut self.yields);
+            let polled = std::mem::take(&mut self.polled);
             let others = std::mem::take(&mut self.others);
-            if yields > 0 {
-                self.sum_of_yields = sum(self.sum_of_yields, yields);
+            if polled > 0 {
+                self.sum_of_polled = sum(self.sum_of_polled, polled);
                 self.sum_of_others = sum(self.sum_of_others, others);
             }
             now
@@ -115,6 +119,7 @@ impl Pace {
         if !is_blocked && since >= self.polling_from && idle < POLLING {
             return Rest::Poll;
         }
+        self.last_yield = None;
         let is_busy = !is_blocked && self.average_packets >= 16 * MANY;
         let is_streaming = self.is_streaming();
         match idle < NAPPING {
@@ -127,10 +132,11 @@ impl Pace {
     /// Notes how long the thread was without its processor after it had yielded it.
     pub(super) fn yielded(&mut self, before: Instant, after: Instant) {
         let time = after.duration_since(before);
-        let nanoseconds = time.as_nanos() as u64;
-        self.yields += nanoseconds;
+        // The turn between two yields is time of polling in which no other thread runs.
+        let since = self.last_yield.replace(after).unwrap_or(before);
+        self.polled += after.duration_since(since).as_nanos() as u64;
         if time > SHORT_YIELD {
-            self.others += nanoseconds;
+            self.others += time.as_nanos() as u64;
         }
         if time > LONG_YIELD {
             self.polling_from = after + CONTENDED;
@@ -139,9 +145,10 @@ impl Pace {
         }
     }
 
-    /// Returns whether other threads have run for most of the time of the last yields.
+    /// Returns whether other threads have run for more than three quarters of the time of polling
+    /// in the last pauses.
     fn is_shared(&self) -> bool {
-        self.sum_of_others > self.sum_of_yields / 4 * 3
+        self.sum_of_others > self.sum_of_polled / 4 * 3
     }
 
     fn is_streaming(&self) -> bool {
@@ -255,6 +262,29 @@ mod tests {
             run.pace.resume();
         }
         assert_eq!(run.rests(false)[0], (Rest::Poll, NOW));
+    }
+
+    #[test]
+    fn turns_between_yields_are_time_without_other_threads() {
+        let rests = |turn: Duration| {
+            let mut run = Run::new(false);
+            for _ in 0..20 {
+                run.pace.count(1, 60_000);
+                for _ in 0..3 {
+                    run.pace.rest(run.now, false);
+                    let before = run.now;
+                    run.now += 2 * SHORT_YIELD;
+                    run.pace.yielded(before, run.now);
+                    run.now += turn;
+                }
+                run.pace.resume();
+            }
+            run.rests(false)
+        };
+        // Other threads run for 30 of 31 microseconds, then for 30 of 50.
+        let wanted = [(Rest::Nap(LONG_NAP), NOW), (Rest::Sleep, NAPPING)];
+        assert_eq!(rests(SHORT_YIELD / 10), wanted);
+        assert_eq!(rests(2 * SHORT_YIELD)[0], (Rest::Poll, NOW));
     }
 
     #[test]

@@ -29,7 +29,8 @@ use crate::segment::Segments;
 use crate::station::{Front, Sent, Source, Station, Taken};
 use crate::unacknowledged::{self, Unacknowledged};
 
-/// Packets taken from the device before the adapter's completions are looked at.
+/// Packets and segments taken from the device before the adapter's completions are looked at. The
+/// segments of a long packet that are sent at once may exceed it.
 const TURN: usize = 64;
 /// Most turns for which segments wait for more to be joined with.
 const MOST_HELD: u32 = 8;
@@ -80,7 +81,8 @@ impl Pump {
             let now = Instant::now();
             wire.adapter.set_time(now);
             wire.now = now.duration_since(self.start).as_millis() as u64;
-            let mut is_idle = !self.receive(wire, &mut datagram)?;
+            let (is_received, _) = self.receive(wire, &mut datagram)?;
+            let mut is_idle = !is_received;
             self.use_answers(wire)?;
             self.use_connections(wire);
             let is_left = self.is_pending || !self.pieces.is_empty();
@@ -137,7 +139,8 @@ impl Pump {
             self.pace.resume();
             wire.adapter.arm(is_blocked)?;
             // A completion before the arming raises no event.
-            if self.receive(wire, &mut datagram)? {
+            let (is_received, is_freed) = self.receive(wire, &mut datagram)?;
+            if is_received || is_blocked && is_freed {
                 continue;
             }
             let (from_device, is_closed) = self.wait(wire, control)?;
@@ -303,13 +306,13 @@ impl Pump {
         self.start.elapsed().as_millis() as u64
     }
 
-    /// Uses completions. Returns whether there were any.
-    fn receive(&mut self, wire: &mut Wire, datagram: &mut [u8]) -> Result<bool, Failure> {
+    /// Uses completions. Returns whether there were any of receives, and any of sends.
+    fn receive(&mut self, wire: &mut Wire, datagram: &mut [u8]) -> Result<(bool, bool), Failure> {
         let mut completions = [WorkCompletion::default(); BATCH];
-        let mut are_some = false;
+        let (mut are_received, mut are_sent) = (false, false);
         for _ in 0..TURN / BATCH {
             let count = wire.adapter.poll(&mut completions)?;
-            are_some |= count > 0;
+            are_received |= count > 0;
             for completion in &completions[..count] {
                 self.pace.count(1, completion.length as usize);
                 match wire.adapter.complete(completion) {
@@ -332,6 +335,7 @@ impl Pump {
         }
         loop {
             let count = wire.adapter.poll_sent(&mut completions)?;
+            are_sent |= count > 0;
             for completion in &completions[..count] {
                 if let Completion::Connected(completed) = wire.adapter.complete(completion) {
                     self.receive_connected(wire, completed, datagram);
@@ -343,11 +347,11 @@ impl Pump {
         }
         // More segments of the same packet may be under way.
         wire.held += 1;
-        if !are_some || wire.held > MOST_HELD {
+        if !are_received || wire.held > MOST_HELD {
             let refused = wire.flush();
             self.station.undeliver(refused);
         }
-        Ok(are_some)
+        Ok((are_received, are_sent))
     }
 
     /// Uses a received datagram; `buffer` gets it if it is not for programs.
@@ -546,34 +550,37 @@ impl Pump {
     }
 
     /// Cuts a long packet in the memory of requests, if its neighbour is known and gets datagrams.
-    /// Returns whether segments were sent.
-    fn send_segments(&mut self, wire: &mut Wire, now: u64) -> bool {
+    /// Returns the number of segments that were sent or refused.
+    fn send_segments(&mut self, wire: &mut Wire, now: u64) -> u64 {
         if self.is_pending || !self.pieces.is_empty() {
-            return false;
+            return 0;
         }
         let Some((front, length, longest)) = self.segments.long() else {
-            return false;
+            return 0;
         };
         if longest > wire.datagram_mtu {
-            return false;
+            return 0;
         }
         let known = self.station.known(front, (length, longest), now, wire);
         let Some((protocol, to)) = known else {
-            return false;
+            return 0;
         };
         let (sent, refused) = wire.unicast_segments(&to, protocol, &mut self.segments);
         self.station.count_sent(sent);
         self.station.count_refused(refused);
         self.pace.count(sent, longest);
-        sent + refused > 0
+        sent + refused
     }
 
     /// Takes packets from the device. Returns whether there were any, and whether it is empty now.
     fn send(&mut self, wire: &mut Wire) -> Result<(bool, bool), Failure> {
         let (mut moved, mut are_used) = (false, false);
         let now = self.now();
-        for _ in 0..TURN {
-            if self.send_segments(wire, now) {
+        let mut budget = TURN;
+        while budget > 0 {
+            let segments = self.send_segments(wire, now) as usize;
+            budget = budget.saturating_sub(segments.max(1));
+            if segments > 0 {
                 moved = true;
                 continue;
             }

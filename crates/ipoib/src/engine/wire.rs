@@ -38,7 +38,7 @@ pub(super) struct Wire {
     /// Segments that have been received, and the turns for which they have been held.
     pub(super) joiner: Joiner,
     pub(super) held: u32,
-    /// Packets that the device refused.
+    /// Packets from the link that the device refused.
     pub(super) refused: u64,
     /// The kernel's view of the namespace, and the interface's index there.
     pub(super) kernel: Netlink,
@@ -274,6 +274,12 @@ impl Link for Wire {
         self.joiner.take_whole(packet, |bytes, packets| {
             *refused += write(device, bytes, packets);
         })
+    }
+
+    fn report(&mut self, packet: &[u8]) {
+        let bytes = [&Header::default().bytes()[..], packet].concat();
+        // Not added to `refused`, which has packets that were counted as delivered.
+        write(&self.device, &bytes, 1);
     }
 
     fn next_hop(&mut self, to: IpAddr) -> IpAddr {

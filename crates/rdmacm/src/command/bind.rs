@@ -3,20 +3,19 @@
 use super::written::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
 use crate::address;
+use crate::alarm::Alarm;
 use crate::causes;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind};
 use crate::hosts::Hosts;
 use crate::path::{Path, mapped};
 use crate::port::{PortRequest, Ports};
-use crate::service::Service;
 use crate::state::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::thread;
-use std::time::{Duration, Instant};
 use verbena_abi::ibv_gid;
 use verbena_faults::cm::CmEvent;
 use verbena_hca_net::link;
+use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refusal::{self, keep_reason};
 use verbena_hca_os::refused;
@@ -79,41 +78,19 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         identifier.source = Some(address);
     }
     if !address.ip().is_unspecified() {
-        identifier.path = hosts.path(address, address);
+        let (path, _) = hosts
+            .reach(address, address)
+            .ok_or(Errno(libc::EADDRNOTAVAIL))?;
+        identifier.path = path;
     }
     identifier.state = ConnectionState::Bound;
     Ok(())
 }
 
-/// Longest wait for an interface with the address to resolve.
-const LONGEST_RESOLUTION: Duration = Duration::from_secs(3);
-
-/// Waits until the address to resolve is that of an interface, if only one can have it: programs
-/// start together, and address resolution over a network repeats its requests too. It takes no
-/// longer than the program's time limit.
-///
-/// # Errors
-/// EAFNOSUPPORT.
-pub fn await_interface(command: &Command<'_>, service: &Service) -> Result<()> {
-    let wanted: ResolveIp = command.read()?;
-    let Some(destination) = address::parse(&wanted.dst_addr)? else {
-        return Ok(());
-    };
-    let ip = destination.ip();
-    let is_special = ip.is_multicast() || ip.is_unspecified() || ip.is_loopback();
-    if is_special || !service.lock().hosts.has_interface() || address::is_ours(destination) {
-        return Ok(());
-    }
-    let Ok(source) = address::source_towards(destination) else {
-        return Ok(());
-    };
-    let longest = Duration::from_millis(wanted.timeout_ms.into()).min(LONGEST_RESOLUTION);
-    let deadline = Instant::now() + longest;
-    while service.lock().hosts.reach(source, destination).is_none() && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
+/// Longest wait for an interface with the address to resolve, and the time between two attempts, in
+/// nanoseconds.
+const LONGEST_RESOLUTION: u64 = 3_000_000_000;
+const BETWEEN_ATTEMPTS: u64 = 10_000_000;
 
 /// Finds the device towards an address. Every address of this host belongs to the device; another
 /// host's does over RoCE, if its route starts at a port, and over InfiniBand if it is that of an
@@ -144,48 +121,79 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             ));
         }
     }
-    let bound = state
-        .identifier(command.channel, wanted.id)?
-        .source_or_any();
     if let Some(event) = causes::take(&[CmEvent::AddressError]) {
         state.raise(wanted.id, event);
         return Ok(());
     }
+    let limit = u64::from(wanted.timeout_ms).saturating_mul(1_000_000);
+    let identifier = state.identifier(command.channel, wanted.id)?;
+    identifier.destination = Some(destination);
+    identifier.state = ConnectionState::Resolving;
+    resolve_again(
+        state,
+        wanted.id,
+        clock::now() + limit.min(LONGEST_RESOLUTION),
+    );
+    Ok(())
+}
+
+/// Resolves the destination of an identifier, and raises the event. If only an interface can have
+/// the address and none has, tries again until `deadline`: programs start together, and address
+/// resolution over a network repeats its requests too.
+pub fn resolve_again(state: &mut State, number: u32, deadline: u64) {
+    let Some(identifier) = state.identifiers.get_mut(number) else {
+        return;
+    };
+    let (bound, generation) = (identifier.source_or_any(), identifier.generation);
+    let (Some(destination), ConnectionState::Resolving) =
+        (identifier.destination, identifier.state)
+    else {
+        return;
+    };
+    let now = clock::now();
     let event = match route(&state.hosts, bound, destination) {
         Ok((source, destination, path)) => {
-            let identifier = state.identifier(command.channel, wanted.id)?;
             identifier.path = path;
             identifier.source = Some(address::with_port(source, bound.port()));
             identifier.destination = Some(destination);
             identifier.state = ConnectionState::AddressResolved;
             Event::plain(EventKind::AddrResolved, 0)
         }
+        Err(Errno(libc::EHOSTUNREACH)) if state.hosts.has_interface() && now < deadline => {
+            let alarm = Alarm::Resolution(number, generation, deadline);
+            return state.set_alarm(deadline.min(now + BETWEEN_ATTEMPTS), alarm);
+        }
         Err(error) => {
-            let (rule, advice) = match link::is_ethernet() {
-                true => (
-                    "it must be reached through",
-                    "one of the interfaces of --interface",
-                ),
-                false if state.hosts.has_interface() => (
-                    "no interface of this partition on this machine has it;",
-                    "start one with `verbena ipoib`",
-                ),
-                false => ("it must be this host's, for", link::ROCE_HINT),
-            };
-            let (rule, advice) = match error {
-                Errno(libc::ENETDOWN) => ("a port was taken down; take it up by", "`verbena port`"),
-                _ => (rule, advice),
-            };
-            refusal::report(format_args!(
-                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no route to {} through the device: \
-                 {error}; {rule} {advice}",
-                destination.ip()
-            ));
+            identifier.destination = None;
+            identifier.state = ConnectionState::Bound;
+            report_unreachable(&state.hosts, destination, error);
             Event::plain(EventKind::AddrError, -error.0)
         }
     };
-    state.raise(wanted.id, event);
-    Ok(())
+    state.raise(number, event);
+}
+
+fn report_unreachable(hosts: &Hosts, destination: SocketAddr, error: Errno) {
+    let (rule, advice) = match link::is_ethernet() {
+        true => (
+            "it must be reached through",
+            "one of the interfaces of --interface",
+        ),
+        false if hosts.has_interface() => (
+            "no interface of this partition on this machine has it;",
+            "start one with `verbena ipoib`",
+        ),
+        false => ("it must be this host's, for", link::ROCE_HINT),
+    };
+    let (rule, advice) = match error {
+        Errno(libc::ENETDOWN) => ("a port was taken down; take it up by", "`verbena port`"),
+        _ => (rule, advice),
+    };
+    refusal::report(format_args!(
+        "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no route to {} through the device: {error}; \
+         {rule} {advice}",
+        destination.ip()
+    ));
 }
 
 /// Returns source and destination address of the path from `bound` to `destination`, and the path.
@@ -212,18 +220,22 @@ fn route(
         address::source_towards(destination)?
     };
     let path = match link::is_ethernet() {
-        _ if !is_group && address::is_ours(destination) => hosts.path(source, destination),
+        _ if !is_group && address::is_ours(destination) => reached(hosts, source, destination)?,
         true => Path::remote(source, destination)?,
-        false if is_group => hosts.path(source, source),
-        false => {
-            let reached = hosts.reach(source, destination);
-            reached.ok_or(Errno(libc::EHOSTUNREACH))?.0
-        }
+        false if is_group => reached(hosts, source, source)?,
+        false if hosts.has_interface() => reached(hosts, source, destination)?,
+        false => return Err(Errno(libc::EHOSTUNREACH)),
     };
     if path.is_down() {
         return Err(Errno(libc::ENETDOWN));
     }
     Ok((source, destination, path))
+}
+
+/// Returns the path to an address of this host or one that its interface reaches.
+fn reached(hosts: &Hosts, source: SocketAddr, destination: SocketAddr) -> Result<Path> {
+    let path = hosts.reach(source, destination).map(|(path, _)| path);
+    path.ok_or(Errno(libc::EHOSTUNREACH))
 }
 
 /// Returns the port address to send from towards a group: the routing table's if it names a port,

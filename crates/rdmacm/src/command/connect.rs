@@ -107,7 +107,9 @@ fn awaits_listener(command: &Command<'_>, service: &Service) -> Result<bool> {
     let Some(destination) = identifier.destination else {
         return Ok(false);
     };
-    let host = state.hosts.host(source, destination);
+    let Some((_, host)) = state.hosts.reach(source, destination) else {
+        return Ok(false);
+    };
     let process = state
         .ports
         .recent_listener(&host, space, destination.port());
@@ -150,7 +152,11 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     if identifier.path.is_remote() {
         return Ok(write(state, wanted.id, destination, &request));
     }
-    let host = hosts.host(identifier.source_or_any(), destination);
+    // The interface with the address may have ended since the resolution, or be another one.
+    let reached = hosts.reach(identifier.source_or_any(), destination);
+    let Some((_, host)) = reached.filter(|(path, _)| path.is_like(&identifier.path)) else {
+        return Ok(Err(Errno(libc::EHOSTUNREACH)));
+    };
     match ports.connect(&host, identifier.space.number(), destination) {
         Ok(stream) => {
             let local_stream = LocalStream::new(stream)?;

@@ -124,14 +124,10 @@ pub unsafe fn execute(descriptor: RawFd, bytes: &[u8]) -> Result<usize> {
         room: header.out.into(),
     };
     match header.cmd {
-        // These may block, so they must not hold the lock.
+        // These two may block, so they must not hold the lock.
         // SAFETY: the caller promises valid addresses inside the command.
         code::GET_EVENT => unsafe { event::get(service, &command)? },
         code::CONNECT => connect::connect(&command, service)?,
-        code::RESOLVE_IP => {
-            bind::await_interface(&command, service)?;
-            bind::resolve(&command, &mut service.lock())?;
-        }
         // SAFETY: the caller promises valid addresses inside the command.
         other => unsafe { carry_out(&command, other, &mut service.lock())? },
     }
@@ -152,6 +148,7 @@ unsafe fn carry_out(command: &Command<'_>, code: u32, state: &mut State) -> Resu
             code::BIND_IP => bind::bind(command, state),
             // librdmacm checks for AF_IB support with such an address.
             code::BIND => Err(Errno(libc::EAFNOSUPPORT)),
+            code::RESOLVE_IP => bind::resolve(command, state),
             code::RESOLVE_ROUTE => bind::resolve_route(command, state),
             code::QUERY_ROUTE => query::route(command, state),
             code::QUERY => query::by_option(command, state),

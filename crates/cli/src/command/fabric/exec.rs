@@ -69,6 +69,13 @@ pub struct EnterArguments {
     command: Vec<OsString>,
 }
 
+impl Arguments {
+    /// Returns whether this process stays as the command's parent.
+    pub fn is_supervised(&self) -> bool {
+        self.mount
+    }
+}
+
 /// Runs the command at the node; without a mount, this process becomes the command.
 ///
 /// # Errors
@@ -79,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     place.refresh()?;
     let environment = attach::environment(&place.directory, place.node)?;
     let words = &arguments.command;
-    if !arguments.mount {
+    if !arguments.is_supervised() {
         let error = options::command("fabric exec", words, &environment)?.exec();
         return Err(supervise::Failure::of_exec(options::name(words), error).into());
     }

@@ -54,6 +54,13 @@ enum Action {
     With(opensm::Arguments),
 }
 
+impl Arguments {
+    /// Returns whether this process executes the user's program in its place.
+    pub fn becomes_program(&self) -> bool {
+        matches!(&self.action, Action::Exec(arguments) if !arguments.is_supervised())
+    }
+}
+
 /// Runs the action.
 ///
 /// # Errors
