@@ -44,7 +44,7 @@ def cases() -> list[Case]:
         Case("connection manager", "addresses that programs add and remove", changed),
         Case("connection manager", "nodes of a fabric", on_fabric),
         Case("connection manager", "a partition of a fabric", partial(partitioned, "ALL=full", "host2")),
-        Case("connection manager", "a limited member of a partition", partial(partitioned, "ALL=limited, SELF=full", "host1")),
+        Case("connection manager", "a limited member of a partition", partial(partitioned, "0x0200000200000001=full, 0x0200000200000201=limited", "host1")),
         Case("connection manager", "ports of the nodes of a fabric", separate),
     ]
 
