@@ -58,8 +58,8 @@ pub enum Failure {
 
     /// A directory for a socket cannot be created, and TMPDIR is too long for one.
     #[error(
-        "cannot create a directory for a socket in {path}: {source}; TMPDIR has more than \
-         {longest} bytes, too many for a socket: set it to a shorter directory"
+        "cannot create a directory for a socket in {path}: {source}; set TMPDIR to a directory of \
+         at most {longest} bytes"
     )]
     LongTemporary {
         /// The parent that was used instead.

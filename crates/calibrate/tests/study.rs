@@ -266,7 +266,7 @@ fn a_study_has_fabrics_of_its_own_or_one_for_all_points() {
     assert!(!fits.hot_ports.is_empty());
     let error = read(text).expect_err("four hosts").to_string();
     assert!(error.starts_with("study.toml:3: nodes: "), "{error}");
-    assert!(error.ends_with("has 4 hosts, not 5"), "{error}");
+    assert!(error.ends_with("has 4 hosts, fewer than 5"), "{error}");
     let error = read(&format!("{text}{FABRICS}")).expect_err("two sources");
     assert!(error.to_string().contains("without --topology"), "{error}");
 }
@@ -361,7 +361,7 @@ fn study_errors_name_line_and_reason() {
             "benchmark = \"halo\"\nsystem = \"connectx6-hdr\"\nnodes = [4, 5]\n[fabric.a]\n\
              topology = \"leaves\"\n"
                 .to_owned(),
-            ":3: nodes: [fabric.a] has 4 hosts, not 5",
+            ":3: nodes: [fabric.a] has 4 hosts, fewer than 5",
         ),
         (
             "benchmark = \"halo\"\nsystem = \"connectx-qdr-back-to-back\"\n[fabric.a]\n\

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Timer slack in nanoseconds. By default the kernel adds 50 us to every sleep (PR_SET_TIMERSLACK).
 const SLACK_NANOSECONDS: libc::c_ulong = 1000;
@@ -13,6 +14,9 @@ const SLICE_NANOSECONDS: u64 = 100_000;
 
 /// Highest priority of the real-time policies (sched(7)).
 const HIGHEST_PRIORITY: u32 = 99;
+
+/// The priority that a thread of this process was raised to: a thread that it starts inherits it.
+static RAISED: AtomicU32 = AtomicU32::new(0);
 
 /// Reports a real-time priority that cannot be raised, once in a process.
 static REPORTED: Once = Once::new();
@@ -34,12 +38,19 @@ pub fn request_fast_wakeup() {
     let Some(current) = attributes() else {
         return;
     };
+    let is_raised = current.sched_priority == RAISED.load(Ordering::Relaxed);
+    if is_real_time(current.sched_policy) && is_raised {
+        return;
+    }
     let Some(wanted) = wanted(current) else {
         return;
     };
     // SAFETY: the attributes are plain data, read during the call; thread 0 is the calling one.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
     let refusal = (answer != 0).then(io::Error::last_os_error);
+    if answer == 0 && is_real_time(current.sched_policy) {
+        RAISED.store(wanted.sched_priority, Ordering::Relaxed);
+    }
     let remedy = remedy((current.sched_policy, current.sched_priority), refusal);
     if let Some(remedy) = remedy {
         REPORTED.call_once(|| {

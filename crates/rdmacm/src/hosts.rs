@@ -62,12 +62,10 @@ impl Hosts {
             local: Host::default(),
             has_interface: false,
         };
-        if link::is_ethernet() {
-            return Ok(hosts);
-        }
         if let Some(interface) = hosts.local_interface() {
             hosts.local = Host::of_namespace(interface.namespace);
-            hosts.has_interface = true;
+            // Over RoCE the addresses are those of the Ethernet interfaces.
+            hosts.has_interface = !link::is_ethernet();
         } else if let Some(fabric) = link::fabric() {
             hosts.local = Host::of_node(fabric.number(), fabric.node());
         }

@@ -207,12 +207,13 @@ impl State {
         }
     }
 
-    /// Sets an alarm for a time.
-    pub fn set_alarm(&mut self, at: u64, alarm: Alarm) {
+    /// Sets an alarm for a time. Returns whether the thread listens to it: without memory or
+    /// processes it does only once a later alarm succeeds.
+    pub fn set_alarm(&mut self, at: u64, alarm: Alarm) -> bool {
         self.alarms.set(at, alarm);
         if !self.has_alarms {
-            // If that fails for want of memory, the next alarm tries again.
             self.has_alarms = self.watch.add(&self.alarms, Source::Alarm).is_ok();
         }
+        self.has_alarms
     }
 }

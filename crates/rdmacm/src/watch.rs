@@ -82,8 +82,6 @@ impl Watch {
     /// # Errors
     /// Those of epoll_ctl(2) and of starting a thread.
     pub fn add(&mut self, file: impl AsFd, source: Source) -> Result<()> {
-        let data = EventData::new_u64(source.encode());
-        epoll::add(&*self.epoll, file, data, EventFlags::IN).map_err(os)?;
         if !self.started {
             let (epoll, run) = (self.epoll.clone(), self.run);
             start::start(c"verbena-cm", STACK, move || {
@@ -92,7 +90,8 @@ impl Watch {
             })?;
             self.started = true;
         }
-        Ok(())
+        let data = EventData::new_u64(source.encode());
+        epoll::add(&*self.epoll, file, data, EventFlags::IN).map_err(os)
     }
 
     /// Changes the meaning of `file`.

@@ -58,11 +58,35 @@ const OF_SU: [&str; 13] = [
     "whitelist-environment",
 ];
 
+/// Options of systemd-run(1) that take a value, as far as they come before --scope in practice.
+const OF_SYSTEMD_RUN: [&str; 15] = [
+    "p",
+    "property",
+    "u",
+    "unit",
+    "slice",
+    "description",
+    "E",
+    "setenv",
+    "uid",
+    "gid",
+    "nice",
+    "working-directory",
+    "M",
+    "machine",
+    "host",
+];
+
 /// Returns that the programs that a command starts cannot use the adapter because they do not
 /// inherit the variables of the dynamic linker, if so.
 fn starts_anew(subcommand: &str, name: &OsStr, arguments: &[OsString]) -> Option<String> {
     let name = Path::new(name).file_name()?.to_str()?;
-    let is_verbena = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("verbena"));
+    // A word may be a whole command, as for ssh.
+    let is_verbena = |word: &OsString| {
+        let text = word.to_str().unwrap_or_default();
+        let mut parts = text.split_whitespace().map(Path::new);
+        parts.any(|part| part.file_name() == Some(OsStr::new("verbena")))
+    };
     if arguments.iter().any(is_verbena) {
         return None;
     }
@@ -70,7 +94,10 @@ fn starts_anew(subcommand: &str, name: &OsStr, arguments: &[OsString]) -> Option
     let is_anew = match name {
         "sudo" | "doas" | "pkexec" | "ssh" | "machinectl" => true,
         // With --scope the program is a child with the same environment.
-        "systemd-run" => !words.contains(&"--scope"),
+        "systemd-run" => {
+            let mut options = leading(&words, &OF_SYSTEMD_RUN).into_iter();
+            !options.any(|(name, _)| name == "scope")
+        }
         "docker" | "podman" => {
             let first = words.first().copied();
             matches!(first, Some("run" | "exec" | "create" | "start"))

@@ -23,7 +23,7 @@ use std::fmt::Write;
 use toml::de::{DeTable, DeValue};
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Error, Library, Overrides, System, Topology, differences};
-use verbena_workloads::find;
+use verbena_workloads::{Processes, find};
 
 /// Maximum number of points. More than this takes too long; one list is probably too much.
 const MOST: usize = 1_000_000;
@@ -109,7 +109,11 @@ impl Study {
                 of_suite(source, &table, benchmark, (&system, fidelity))?
             }
         };
-        check_hosts(source, &table, &parameters, &fabrics)?;
+        // Other benchmarks of the suite have a fixed number of processes.
+        let suite = find(benchmark);
+        if suite.is_none_or(|one| matches!(one.processes, Processes::AtLeast(_))) {
+            check_hosts(source, &table, &parameters, &fabrics)?;
+        }
         let study = Study {
             benchmark,
             systems,
@@ -239,7 +243,7 @@ fn check_hosts(
                     Some(name) => format!("[fabric.{name}]"),
                     None => fabric.connections.about.clone(),
                 };
-                let reason = format!("{of} has {hosts} hosts, not {most}");
+                let reason = format!("{of} has {hosts} hosts, fewer than {most}");
                 let value = table.get(name.as_str());
                 let at = value.map_or(0, |value| value.span().start);
                 return Err(source.fault(at, name, reason));

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Study: a TOML file
     ///
     /// With benchmark, system, parameters and, under [profile], values; each one or a list.
-    /// Sections [fabric.NAME] have the files of fabrics: topology, routes and hosts.
+    /// Sections [fabric.NAME] name a fabric's files: topology, routes and hosts.
     file: PathBuf,
 
     /// Write results to this directory [default: FILE-results]

@@ -140,7 +140,8 @@ impl Pump {
             wire.adapter.arm(is_blocked)?;
             // A completion before the arming raises no event.
             let (is_received, is_freed) = self.receive(wire, &mut datagram)?;
-            if is_received || is_blocked && is_freed {
+            let has_connections = wire.adapter.connected().is_some();
+            if is_received || is_freed && (is_blocked || has_connections) {
                 continue;
             }
             let (from_device, is_closed) = self.wait(wire, control)?;

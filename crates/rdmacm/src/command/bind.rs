@@ -59,6 +59,11 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
             ),
         ));
     }
+    // The interface may have ended.
+    let path = match address.ip().is_unspecified() {
+        true => None,
+        false => Some(reached(hosts, address, address).map_err(|_| Errno(libc::EADDRNOTAVAIL))?),
+    };
     if identifier.options.reuse_address && address.port() != 0 {
         // The port is reserved when it listens; until then others may have it too.
         identifier.source = Some(address);
@@ -77,10 +82,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         identifier.port = Some(port);
         identifier.source = Some(address);
     }
-    if !address.ip().is_unspecified() {
-        let (path, _) = hosts
-            .reach(address, address)
-            .ok_or(Errno(libc::EADDRNOTAVAIL))?;
+    if let Some(path) = path {
         identifier.path = path;
     }
     identifier.state = ConnectionState::Bound;
@@ -161,16 +163,24 @@ pub fn resolve_again(state: &mut State, number: u32, deadline: u64) {
         }
         Err(Errno(libc::EHOSTUNREACH)) if state.hosts.has_interface() && now < deadline => {
             let alarm = Alarm::Resolution(number, generation, deadline);
-            return state.set_alarm(deadline.min(now + BETWEEN_ATTEMPTS), alarm);
+            if state.set_alarm(deadline.min(now + BETWEEN_ATTEMPTS), alarm) {
+                return;
+            }
+            fail(state, number, destination, Errno::ENOMEM)
         }
-        Err(error) => {
-            identifier.destination = None;
-            identifier.state = ConnectionState::Bound;
-            report_unreachable(&state.hosts, destination, error);
-            Event::plain(EventKind::AddrError, -error.0)
-        }
+        Err(error) => fail(state, number, destination, error),
     };
     state.raise(number, event);
+}
+
+/// Ends the resolution of an address that is not reached, and returns the event.
+fn fail(state: &mut State, number: u32, destination: SocketAddr, error: Errno) -> Event {
+    if let Some(identifier) = state.identifiers.get_mut(number) {
+        identifier.destination = None;
+        identifier.state = ConnectionState::Bound;
+    }
+    report_unreachable(&state.hosts, destination, error);
+    Event::plain(EventKind::AddrError, -error.0)
 }
 
 fn report_unreachable(hosts: &Hosts, destination: SocketAddr, error: Errno) {

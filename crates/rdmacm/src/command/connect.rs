@@ -154,7 +154,8 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     }
     // The interface with the address may have ended since the resolution, or be another one.
     let reached = hosts.reach(identifier.source_or_any(), destination);
-    let Some((_, host)) = reached.filter(|(path, _)| path.is_like(&identifier.path)) else {
+    let is_same = |path: &Path| !hosts.has_interface() || path.is_like(&identifier.path);
+    let Some((_, host)) = reached.filter(|(path, _)| is_same(path)) else {
         return Ok(Err(Errno(libc::EHOSTUNREACH)));
     };
     match ports.connect(&host, identifier.space.number(), destination) {
