@@ -223,7 +223,7 @@ fn fabrics_are_an_axis_and_their_hot_ports_are_named() {
             true => value(narrow) / value(shortest),
             false => value(shortest) / value(narrow),
         };
-        assert!(slower > 1.3, "{slower}");
+        assert!(slower > 1.1, "{slower}");
         // All packets between the switches take one cable; the other one carries nothing.
         let has = |done: &Done, name: &str| {
             let mut ports = done.hot_ports.iter();
