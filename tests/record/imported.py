@@ -91,14 +91,17 @@ def real(place: Place) -> Outcome:
 
 
 def refused(place: Place, archive: Path) -> Outcome | None:
-    """No printer, no archive, a truncated one, a directory that exists: each error names the remedy."""
+    """No printer, no file, no archive, a truncated one, a directory that exists: each error names the reason or the remedy."""
+    empty = place.directory / "empty-directory"
+    empty.mkdir()
     cut = place.directory / "cut"
     shutil.copytree(archive, cut)
     largest = max((cut / "traces").iterdir(), key=lambda file: file.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:100])
     for name, source, status, told, environment in [
             ("none", archive, ENVIRONMENT, "otf2-tools", {"PATH": "/nowhere"}),
-            ("empty", place.directory / "nothing", WRONG_INPUT, "is not an OTF2 archive", {}),
+            ("absent", place.directory / "nothing", WRONG_INPUT, "No such file", {}),
+            ("empty", empty, WRONG_INPUT, "is not an OTF2 archive", {}),
             ("torn", cut, WRONG_INPUT, "otf2-print cannot read", {}),
             ("imported", archive, WRONG_INPUT, "already holds a trace", {}),
     ]:
