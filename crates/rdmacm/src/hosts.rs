@@ -3,8 +3,8 @@
 //! All programs of a user on a machine share them, except in two places. Those in the network
 //! namespace of an interface of IP over InfiniBand (`verbena ipoib`) are a host with the addresses
 //! of that interface, which reaches the interfaces of its partition; `verbena ipoib` publishes them
-//! in the runtime directory ([`verbena_fabric_protocol::interface`]). And each node of a fabric has
-//! ports of its own.
+//! in the runtime directory ([`verbena_fabric_protocol::interface`]). Each node of a fabric has a
+//! separate port space.
 
 use crate::address;
 use crate::path::Path;

@@ -60,11 +60,9 @@ const fn rate(
 ) -> Line {
     Line {
         quantity,
-        name,
-        benchmark,
-        variant,
         metric: "bandwidth",
         better: Better::Higher,
+        ..latency(name, benchmark, variant)
     }
 }
 
