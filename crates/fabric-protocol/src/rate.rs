@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Rates of a lane: code, units of 100 Mb/s, name.
-const LANES: [(u8, u64, &str); 8] = [
+const LANES: [(u16, u64, &str); 9] = [
     (1, 25, "SDR"),
     (2, 50, "DDR"),
     (4, 100, "QDR"),
@@ -12,13 +12,14 @@ const LANES: [(u8, u64, &str); 8] = [
     (32, 250, "EDR"),
     (64, 500, "HDR"),
     (128, 1000, "NDR"),
+    (256, 2000, "XDR"),
 ];
 
 /// The rate of a port. Its text is that of `rate` in sysfs: `40 Gb/sec (4X QDR)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Code of the rate of a lane, as in `active_speed`.
-    pub speed: u8,
+    pub speed: u16,
     /// Code of the number of lanes, as in `active_width`.
     pub width: u8,
 }
@@ -69,6 +70,7 @@ mod tests {
         assert_eq!(text(64, 2), "200 Gb/sec (4X HDR)");
         assert_eq!(text(1, 1), "2.5 Gb/sec (1X SDR)");
         assert_eq!(text(64, 16), "100 Gb/sec (2X HDR)");
+        assert_eq!(text(256, 2), "800 Gb/sec (4X XDR)");
         assert_eq!(text(0, 0), "2.5 Gb/sec (1X SDR)");
     }
 }

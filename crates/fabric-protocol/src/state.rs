@@ -96,8 +96,8 @@ numbers! {
         /// Width.
         width: u8,
         /// Speed of a lane, as verbs number it: 1 SDR, 2 DDR, 4 QDR, 8 FDR10, 16 FDR, 32 EDR,
-        /// 64 HDR, 128 NDR.
-        speed: u8,
+        /// 64 HDR, 128 NDR, 256 XDR.
+        speed: u16,
         /// Largest MTU.
         mtu_cap: u8,
         /// MTU in use.

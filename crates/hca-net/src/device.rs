@@ -359,6 +359,12 @@ pub fn rate(port: u8) -> Rate {
     }
 }
 
+/// Returns the code of a speed in the byte of ibv_query_port(3): of XDR that of NDR, as in Linux.
+fn narrow_speed(speed: u16) -> u8 {
+    const NDR: u8 = 128;
+    u8::try_from(speed).unwrap_or(NDR)
+}
+
 /// Returns a port's attributes.
 pub fn port_attributes(port: u8) -> ibv_port_attr {
     let of_fabric = link::fabric().and_then(|fabric| fabric.port(port));
@@ -395,7 +401,7 @@ fn fabric_port(port: u8, state: &PortState) -> ibv_port_attr {
         subnet_timeout: state.subnet_timeout,
         init_type_reply: state.init_type,
         active_width: state.width,
-        active_speed: state.speed,
+        active_speed: narrow_speed(state.speed),
         ..own
     }
 }
@@ -417,7 +423,7 @@ fn ethernet_port(interface: &link::Interface) -> ibv_port_attr {
         lid: 0,
         sm_lid: 0,
         active_width: ETHERNET.width,
-        active_speed: ETHERNET.speed,
+        active_speed: narrow_speed(ETHERNET.speed),
         link_layer: IBV_LINK_LAYER_ETHERNET,
         flags: GRH_REQUIRED,
         ..infiniband_port(FIRST_PORT)
@@ -444,7 +450,7 @@ fn infiniband_port(port: u8) -> ibv_port_attr {
         sm_lid: LID,
         max_vl_num: 1,
         active_width: reported_port::rate().width,
-        active_speed: reported_port::rate().speed,
+        active_speed: narrow_speed(reported_port::rate().speed),
         phys_state,
         link_layer: IBV_LINK_LAYER_INFINIBAND,
         ..ibv_port_attr::default()

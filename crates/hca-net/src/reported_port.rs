@@ -24,7 +24,7 @@ pub fn stand_for(speed: u8, width: u8, mtu: u8) {
 /// Returns the rate.
 pub(crate) fn rate() -> Rate {
     Rate {
-        speed: SPEED.load(Ordering::Relaxed),
+        speed: SPEED.load(Ordering::Relaxed).into(),
         width: WIDTH.load(Ordering::Relaxed),
     }
 }

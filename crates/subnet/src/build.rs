@@ -23,6 +23,8 @@ const SWITCH: u16 = 0xd2f0;
 /// Codes of the largest MTU, 4096 bytes, and of four virtual lanes.
 const MTU: u64 = 5;
 const LANES: u64 = 3;
+/// Second capabilities of every port: links of two lanes, HDR, NDR.
+const SECOND_MASK: u64 = capability::WIDTH_2X | capability::HDR | capability::NDR;
 /// Speed in Mellanox' extension.
 const QDR_MASK: u64 = 7;
 
@@ -38,9 +40,6 @@ pub enum BuildError {
     /// There are more ports than LIDs.
     #[error("{0} ports with a LID; a subnet has at most {max}", max = UNICAST_LIDS - 1)]
     Size(usize),
-    /// A speed has no code.
-    #[error("the link at port {1} of {0} runs at {2}, which PortInfo has no code for")]
-    Speed(String, u32, Speed),
     /// Two nodes have one GUID.
     #[error("{0} and another node or port have the GUID {1:#018x}")]
     Guid(String, u64),
@@ -52,17 +51,19 @@ pub enum BuildError {
     AllPorts(usize),
 }
 
-/// A rate as PortInfo has it: width, speed up to QDR, speed from FDR on, and whether it is FDR10.
+/// A rate as PortInfo has it: width, speed up to QDR, speed from FDR to NDR, speed from XDR on, and
+/// whether it is FDR10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Codes {
     width: u64,
     speed: u64,
     extended: u64,
+    second: u64,
     is_fdr10: bool,
 }
 
 impl Codes {
-    fn of(rate: Rate) -> Option<Codes> {
+    fn of(rate: Rate) -> Codes {
         let width = match rate.width {
             1 => 1,
             2 => 16,
@@ -70,22 +71,36 @@ impl Codes {
             12 => 8,
             _ => 2,
         };
-        let (speed, extended) = match rate.speed {
-            Speed::Sdr => (1, 0),
-            Speed::Ddr => (2, 0),
-            Speed::Qdr | Speed::Fdr10 => (4, 0),
-            Speed::Fdr => (4, 1),
-            Speed::Edr => (4, 2),
-            Speed::Hdr => (4, 4),
-            Speed::Ndr => (4, 8),
-            Speed::Xdr => return None,
+        let (speed, extended, second) = match rate.speed {
+            Speed::Sdr => (1, 0, 0),
+            Speed::Ddr => (2, 0, 0),
+            Speed::Qdr | Speed::Fdr10 => (4, 0, 0),
+            Speed::Fdr => (4, 1, 0),
+            Speed::Edr => (4, 2, 0),
+            Speed::Hdr => (4, 4, 0),
+            Speed::Ndr => (4, 8, 0),
+            Speed::Xdr => (4, 0, 1),
         };
-        Some(Codes {
+        Codes {
             width,
             speed,
             extended,
+            second,
             is_fdr10: rate.speed == Speed::Fdr10,
-        })
+        }
+    }
+
+    /// Returns the codes by which speeds are compared.
+    fn order(self) -> (u64, u64, u64) {
+        (self.second, self.extended, self.speed)
+    }
+
+    /// Returns the mask of the speeds from FDR to NDR that a port of this speed has.
+    fn extended_mask(self) -> u64 {
+        match self.second {
+            0 => up_to(self.extended),
+            _ => port_info::EXTENDED_SUPPORTED.most(),
+        }
     }
 }
 
@@ -99,6 +114,7 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
     let rates = rates(topology)?;
     let mut fabric = Fabric::default();
     let lids = lids(topology);
+    let stated = stated_guids(topology);
     check_size(topology, &rates)?;
     let mut guids = HashSet::new();
     for (at, node) in topology.nodes.iter().enumerate() {
@@ -112,12 +128,11 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
             NodeKind::Router => Kind::Router,
             NodeKind::Adapter | NodeKind::Aggregation => Kind::Adapter,
         };
-        let best = rates.best.get(&at).copied().unwrap_or(Codes {
-            width: 2,
-            speed: 4,
-            extended: 0,
-            is_fdr10: false,
-        });
+        let best = rates.best.get(&at).copied();
+        let best = best.unwrap_or(Codes::of(Rate {
+            width: 4,
+            speed: Speed::Qdr,
+        }));
         let guid = node_guid(&node.id).unwrap_or(INVENTED + ((at as u64) << 8));
         let mut made = Node {
             kind,
@@ -149,7 +164,14 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
             let (lid, port_guid) = lids.get(&addressed).copied().unwrap_or_default();
             let port_guid = port_guid.unwrap_or(match kind {
                 Kind::Switch => made.guid,
-                _ => made.guid.wrapping_add(number.into()),
+                _ => {
+                    // Of adapters with one port, the next GUID may be that of another adapter.
+                    let next = made.guid.wrapping_add(number.into());
+                    match stated.contains(&next) {
+                        true => made.guid,
+                        false => next,
+                    }
+                }
             });
             own.insert(port_guid);
             let rate = rates.of.get(&end).copied();
@@ -243,10 +265,9 @@ fn rates(topology: &Topology) -> Result<Rates, BuildError> {
                 speed: Speed::Qdr,
             });
             let codes = Codes::of(rate);
-            let codes = codes.ok_or_else(|| BuildError::Speed(name(), end.port, rate.speed))?;
             rates.of.insert(end, codes);
             let best = rates.best.entry(end.node).or_insert(codes);
-            if (codes.extended, codes.speed) > (best.extended, best.speed) {
+            if codes.order() > best.order() {
                 *best = codes;
             }
         }
@@ -285,6 +306,16 @@ pub fn unusable_lids(topology: &Topology) -> Vec<u32> {
         }
     }
     unusable
+}
+
+/// Returns the GUIDs of nodes and ports that the topology states.
+fn stated_guids(topology: &Topology) -> HashSet<u64> {
+    let nodes = topology.nodes.iter().flat_map(|node| {
+        let of_hardware = node.hardware.node_guid;
+        [of_hardware, node_guid(&node.id)].into_iter().flatten()
+    });
+    let ports = topology.addresses.iter().filter_map(|one| one.guid);
+    nodes.chain(ports).collect()
 }
 
 fn node_guid(id: &str) -> Option<u64> {
@@ -335,8 +366,12 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         Kind::Switch => capability::MULTICAST_TOP,
         _ => capability::CM | capability::OTHER_CHANGES,
     };
-    if best.extended != 0 {
+    if best.extended != 0 || best.second != 0 {
         capabilities |= capability::EXTENDED_SPEEDS;
+    }
+    let mut second_mask = SECOND_MASK;
+    if best.second != 0 {
+        second_mask |= capability::EXTENDED_SPEEDS_2 | capability::XDR;
     }
     if kind == Kind::Switch && number != 0 {
         // External ports of a switch have none; those of port 0 count.
@@ -366,8 +401,14 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
             port_info::SPEED_ACTIVE,
             if is_linked { codes.speed } else { 1 },
         ),
-        (port_info::EXTENDED_SUPPORTED, up_to(codes.extended)),
-        (port_info::EXTENDED_ENABLED, up_to(codes.extended)),
+        (port_info::EXTENDED_SUPPORTED, codes.extended_mask()),
+        (port_info::EXTENDED_ENABLED, codes.extended_mask()),
+        (port_info::EXTENDED_2_SUPPORTED, up_to(codes.second)),
+        (port_info::EXTENDED_2_ENABLED, up_to(codes.second)),
+        (
+            port_info::EXTENDED_2_ACTIVE,
+            if is_linked { codes.second } else { 0 },
+        ),
         (
             port_info::EXTENDED_ACTIVE,
             if is_linked { codes.extended } else { 0 },
@@ -388,7 +429,7 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         (port_info::THRESHOLDS, 0x88),
         (
             port_info::CAPABILITIES_2,
-            if capabilities == 0 { 0 } else { 0x430 },
+            if capabilities == 0 { 0 } else { second_mask },
         ),
     ] {
         field.set(&mut info, value);

@@ -581,3 +581,34 @@ fn paths_and_groups_keep_to_partitions() {
         .collect();
     assert_eq!(keys, [(0x80, 0x10, 0x80, 0x10)]);
 }
+
+#[test]
+fn xdr_is_in_the_second_set_of_extended_speeds() {
+    let text = SMALL.replace("4xHDR", "4xXDR");
+    let fabric = build(&verbena_topology::read(text.as_bytes()).unwrap()).unwrap();
+    let mut subnet = Subnet::new(fabric, None);
+    for (path, port) in [(&[][..], 1), (&[1], 2)] {
+        let answer = directed(&mut subnet, path, get(port_info::NUMBER, port)).unwrap();
+        let info = answer.data();
+        // Reserved bit, active, supported, enabled.
+        assert_eq!(info[56], 0b0_01_01_001);
+        assert_eq!(port_info::EXTENDED_ACTIVE.get(info), 0);
+        assert_eq!(port_info::EXTENDED_SUPPORTED.get(info), 15);
+    }
+    // Of a switch, the capabilities of port 0 count.
+    let answer = directed(&mut subnet, &[1], get(port_info::NUMBER, 0)).unwrap();
+    assert_eq!(port_info::CAPABILITIES_2.get(answer.data()), 0x1c30);
+    let end = End { node: 1, port: 1 };
+    let port = subnet.fabric.port(end).unwrap();
+    assert_eq!(crate::sa::rate_code(port), 23);
+}
+
+#[test]
+fn adapters_with_consecutive_guids_have_different_ports() {
+    // As of dumps with one port's GUID for adapter and port, whose blocks are missing.
+    let text = "Switch 4 \"S-0000000000000001\"\n[1] \"H-0000000000000010\"[1]\n\
+                [2] \"H-0000000000000011\"[1]\n[3] \"H-0000000000000020\"[1]\n";
+    let fabric = build(&verbena_topology::read(text.as_bytes()).unwrap()).unwrap();
+    let guids = fabric.nodes[1..].iter().map(|node| node.ports[0].guid);
+    assert_eq!(guids.collect::<Vec<_>>(), [0x10, 0x12, 0x21]);
+}

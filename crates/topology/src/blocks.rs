@@ -42,10 +42,11 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
         let fault = |reason: &str| Error::line(number + 1, line, reason);
         let line = line.trim();
         if let Some((kind, ports, id, rest)) = head(line) {
-            let node = builder.node(id, kind)?;
-            builder.list(node, kind, Some(ports));
             let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
-            builder.describe(node, description(comment).unwrap_or_default());
+            let text = description(comment).unwrap_or_default();
+            let node = builder.node_described(id, text, kind)?;
+            builder.list(node, kind, Some(ports));
+            builder.describe(node, text);
             let behind = behind_description(comment);
             if kind == NodeKind::Switch {
                 let whole = LinkEnd { node, port: 0 };
@@ -71,13 +72,13 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
             }
         } else if identify(line, &mut hardware, &mut port_guid) {
             // Kept for the node that follows.
+        } else if is_of_simulator(line) {
+            builder.remark("instructions to ibsim are left out", || {
+                format!("line {}: {}", number + 1, shortened(line))
+            });
         } else if !is_known(line) {
             builder.remark("lines are not understood and left out", || {
-                format!(
-                    "line {}: {}",
-                    number + 1,
-                    line.chars().take(80).collect::<String>()
-                )
+                format!("line {}: {}", number + 1, shortened(line))
             });
         }
     }
@@ -104,19 +105,31 @@ fn identify(line: &str, hardware: &mut Hardware, port_guid: &mut Option<u64>) ->
     true
 }
 
-/// Lines without a port or a node, of ibnetdiscover (`-g` too) and ibsim.
+/// Returns whether an id is a GUID behind a letter, as ibnetdiscover prints it.
+fn is_guid(id: &str) -> bool {
+    let digits = ["S-", "H-", "R-"]
+        .iter()
+        .find_map(|letter| id.strip_prefix(letter));
+    digits.is_some_and(|digits| {
+        digits.len() >= 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+/// Returns the beginning of a line, for a remark.
+fn shortened(line: &str) -> String {
+    line.chars().take(80).collect()
+}
+
+/// Returns whether a line of a net file is an instruction to ibsim: it names other files, prefixes
+/// of ids or defaults of links.
+fn is_of_simulator(line: &str) -> bool {
+    const INSTRUCTIONS: [&str; 6] = ["module", "include", "do ", "width=", "speed=", "@["];
+    INSTRUCTIONS.iter().any(|word| line.starts_with(word))
+}
+
+/// Lines without a port or a node, of ibnetdiscover (`-g` too).
 fn is_known(line: &str) -> bool {
-    const FIELDS: [&str; 9] = [
-        "Chassis ",
-        "Non-Chassis",
-        "module",
-        "include",
-        "do ",
-        "width=",
-        "speed=",
-        "DR path",
-        "rtrguid=",
-    ];
+    const FIELDS: [&str; 4] = ["Chassis ", "Non-Chassis", "DR path", "rtrguid="];
     line.is_empty() || line.starts_with('#') || FIELDS.iter().any(|field| line.starts_with(field))
 }
 
@@ -134,7 +147,9 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
     let Some((id, rest)) = quoted(past_parenthesis(rest)) else {
         return Ok(None);
     };
-    let Some((peer_port, rest)) = bracketed(rest) else {
+    // ibsim takes port 1 if there is none. Behind a GUID the line was cut.
+    let is_bare = !rest.trim_start().starts_with('[') && !is_guid(id);
+    let Some((peer_port, rest)) = bracketed(rest).or(is_bare.then_some((1, rest))) else {
         return Ok(None);
     };
     let peer_guid = guid_in_parentheses(rest);
@@ -144,11 +159,10 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
         Some(b'R') if id.starts_with("R-") => NodeKind::Router,
         _ => NodeKind::Adapter,
     };
-    let peer = builder.node(id, guess)?;
     let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
-    if let Some(text) = description(comment) {
-        builder.describe(peer, text);
-    }
+    let text = description(comment);
+    let peer = builder.node_described(id, text.unwrap_or_default(), guess)?;
+    builder.describe(peer, text.unwrap_or_default());
     let words = behind_description(comment);
     let rate = rate(words).or_else(|| ibsim_rate(rest));
     if let (None, Some(word)) = (rate, words.split_whitespace().find(|word| is_a_rate(word))) {
@@ -160,7 +174,7 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
         port: peer_port,
     };
     // The own LID is before the description, the peer's behind it. A switch has one address.
-    if own_guid.is_some() {
+    if builder.kind(node) != NodeKind::Switch {
         let own = comment.split_once('"').map_or("", |(before, _)| before);
         builder.address(from, lid(own), own_guid);
         builder.mask(node, lmc(own));
@@ -176,7 +190,7 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
     };
     builder.address(addressed, peer_lid, peer_guid);
     builder.lanes(from, lanes(behind_description(comment)));
-    builder.link(from, to, rate);
+    builder.link(from, to, rate)?;
     Ok(Some(()))
 }
 
@@ -215,6 +229,7 @@ fn ibsim_rate(words: &str) -> Option<Rate> {
         2 => 4,
         4 => 8,
         8 => 12,
+        16 => 2,
         _ => return None,
     };
     let speed = match field("s=")? {

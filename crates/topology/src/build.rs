@@ -1,9 +1,9 @@
 //! Nodes and links, collected from statements about ports.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::rate::Rate;
-use crate::{Error, MOST_NODES};
+use crate::{Error, MOST_NODES, MOST_STATEMENTS};
 
 /// Kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,6 +172,26 @@ impl Builder {
         self.node_by_key(id.clone(), id, kind)
     }
 
+    /// Like [`Builder::node`], with the description of the node: it distinguishes nodes whose GUIDs
+    /// were redacted (`H-946d<redacted>`).
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::node`].
+    pub fn node_described(
+        &mut self,
+        id: &str,
+        description: &str,
+        kind: NodeKind,
+    ) -> Result<usize, Error> {
+        let id = canonical(id);
+        let key = match is_redacted(&id) {
+            true => format!("{id} {description}"),
+            false => id.clone(),
+        };
+        self.node_by_key(key, id, kind)
+    }
+
     /// Like [`Builder::node`], for files that identify nodes by something else than their id.
     ///
     /// # Errors
@@ -218,6 +238,11 @@ impl Builder {
         self.nodes[node].hardware = hardware;
     }
 
+    /// Records that port 0 of a switch is a whole port.
+    pub fn enhance(&mut self, node: usize) {
+        self.nodes[node].hardware.is_enhanced = true;
+    }
+
     /// Records the LID mask control of a node's ports; the first statement counts.
     pub fn mask(&mut self, node: usize, lmc: Option<u8>) {
         let known = &mut self.nodes[node].hardware.lmc;
@@ -237,6 +262,12 @@ impl Builder {
     /// Records that the file describes a node, for formats that do so wherever they name it.
     pub fn seen(&mut self, node: usize) {
         self.nodes[node].is_listed = true;
+    }
+
+    /// Records that a node has a port, for formats that do not state the number of ports.
+    pub fn has_port(&mut self, node: usize, port: u32) {
+        let known = self.nodes[node].ports.unwrap_or(0);
+        self.nodes[node].ports = Some(known.max(port));
     }
 
     /// Sets a node's number of ports, if it is stated.
@@ -272,22 +303,66 @@ impl Builder {
     }
 
     /// Records a link as the file states it at one end.
-    pub fn link(&mut self, from: LinkEnd, to: LinkEnd, rate: Option<Rate>) {
-        self.state(from, to, rate, false);
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many links.
+    pub fn link(&mut self, from: LinkEnd, to: LinkEnd, rate: Option<Rate>) -> Result<(), Error> {
+        self.state(from, to, rate, false)
     }
 
     /// Records a link that the file states for both ends.
-    pub fn link_both(&mut self, from: LinkEnd, to: LinkEnd, rate: Option<Rate>) {
-        self.state(from, to, rate, true);
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many links.
+    pub fn link_both(
+        &mut self,
+        from: LinkEnd,
+        to: LinkEnd,
+        rate: Option<Rate>,
+    ) -> Result<(), Error> {
+        self.state(from, to, rate, true)
     }
 
-    fn state(&mut self, from: LinkEnd, to: LinkEnd, rate: Option<Rate>, is_mutual: bool) {
+    /// Records a link of which each end states a rate.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many links.
+    pub fn link_stated(
+        &mut self,
+        from: LinkEnd,
+        to: LinkEnd,
+        stated: [Option<Rate>; 2],
+    ) -> Result<(), Error> {
+        let [one, other] = stated;
+        match one.is_none() || other.is_none() || one == other {
+            true => self.link_both(from, to, one.or(other)),
+            false => {
+                self.link(from, to, one)?;
+                self.link(to, from, other)
+            }
+        }
+    }
+
+    fn state(
+        &mut self,
+        from: LinkEnd,
+        to: LinkEnd,
+        rate: Option<Rate>,
+        is_mutual: bool,
+    ) -> Result<(), Error> {
         if let Some(earlier) = self.statements.get(&from) {
             if earlier.to != to {
                 let name = self.end(from);
                 self.remark("ports have several peers; the first counts", || name);
             }
-            return;
+            return Ok(());
+        }
+        if self.order.len() >= MOST_STATEMENTS {
+            let text = format!("more than {MOST_STATEMENTS} ends of links");
+            return Err(Error::TooLarge(text));
         }
         let statement = Statement {
             to,
@@ -296,6 +371,7 @@ impl Builder {
         };
         self.statements.insert(from, statement);
         self.order.push(from);
+        Ok(())
     }
 
     /// Returns the next unused port number of a node, for files without numbers.
@@ -325,6 +401,8 @@ impl Builder {
     /// Joins the statements to links.
     pub fn finish(mut self) -> Topology {
         let mut links = Vec::new();
+        // Ends that only their peers state.
+        let mut unstated = HashSet::new();
         for from in std::mem::take(&mut self.order) {
             let Statement {
                 to,
@@ -350,6 +428,13 @@ impl Builder {
                     self.remark("links contradict their other end and are left out", || {
                         format!("{one} to {other}")
                     });
+                }
+                None if !unstated.insert(to) => {
+                    let (one, other) = (self.end(from), self.end(to));
+                    self.remark(
+                        "links end at a port that an earlier link ends at, and are left out",
+                        || format!("{one} to {other}"),
+                    );
                 }
                 _ => {
                     if !is_mutual {
@@ -411,6 +496,17 @@ impl Builder {
             self.remark("nodes are known as peers only, without an entry", || name);
         }
     }
+}
+
+/// Returns whether an id has the form of `H-` and a GUID, but the GUID is not whole: programs that
+/// redact dumps leave the same beginning of several.
+fn is_redacted(id: &str) -> bool {
+    id.split_once('-').is_some_and(|(letter, digits)| {
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit();
+        matches!(letter, "S" | "H" | "R")
+            && digits.contains(['<', '*', '.', '[', 'x', 'X'])
+            && !digits.bytes().all(is_digit)
+    })
 }
 
 /// Returns one spelling for ids that name the same node: `H-0x2C9`, `H-02c9` and

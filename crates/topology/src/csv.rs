@@ -1,10 +1,11 @@
 //! `ibdiagnet2.db_csv`: sections of comma-separated values. Columns differ by version and are found
 //! by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::Error;
-use crate::build::{Builder, LinkEnd, NodeKind};
+use crate::MOST_STATEMENTS;
+use crate::build::{Builder, Hardware, LinkEnd, NodeKind};
 use crate::rate::{Rate, Speed};
 
 /// A row of a section, with the columns' names.
@@ -30,12 +31,33 @@ impl Row<'_> {
     }
 
     fn guid(&self, name: &str) -> Option<u64> {
+        guid(self.text(name)?)
+    }
+
+    /// Returns the GUID of a node in one spelling, or the text in its place.
+    fn node(&self, name: &str) -> Option<String> {
         let text = self.text(name)?.trim();
-        u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+        (!text.is_empty()).then(|| match guid(text) {
+            Some(guid) => format!("{guid:016x}"),
+            None => text.to_owned(),
+        })
     }
 }
 
-/// Reads the sections NODES, PORTS and LINKS; others do not describe the topology.
+fn guid(text: &str) -> Option<u64> {
+    let text = text.trim();
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}
+
+/// What a row of PORTS states about a port.
+struct Port {
+    lid: Option<u64>,
+    guid: Option<u64>,
+    lmc: Option<u64>,
+    lanes: Option<u64>,
+}
+
+/// Reads the sections NODES, PORTS, SWITCHES and LINKS; others do not describe the topology.
 ///
 /// # Errors
 ///
@@ -44,8 +66,9 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
     let mut section = "";
     let mut columns: Option<HashMap<String, usize>> = None;
     let mut rates = HashMap::new();
-    let mut addresses = Vec::new();
+    let mut ports = Vec::new();
     let mut links = Vec::new();
+    let mut enhanced = HashSet::new();
     let mut ids = HashMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_end_matches('\r');
@@ -59,7 +82,8 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
             section = "";
             continue;
         }
-        if !matches!(section, "NODES" | "PORTS" | "LINKS") || line.trim().is_empty() {
+        let is_read = matches!(section, "NODES" | "PORTS" | "SWITCHES" | "LINKS");
+        if !is_read || line.trim().is_empty() {
             continue;
         }
         let fields = split(line);
@@ -75,20 +99,30 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
         let row = Row { columns, fields };
         match section {
             "NODES" => {
-                let (guid, node) =
+                let (key, node) =
                     node(&row, builder)?.ok_or_else(|| fault("invalid row of a node"))?;
-                ids.insert(guid, node);
+                ids.insert(key, node);
+            }
+            "SWITCHES" => {
+                let is_enhanced = row.number("ENP0").is_some_and(|flag| flag != 0);
+                enhanced.extend(row.node("NodeGUID").filter(|_| is_enhanced));
             }
             "PORTS" => {
-                let key = row.guid("NodeGuid").zip(row.number("PortNum"));
+                let key = row.node("NodeGuid").zip(row.number("PortNum"));
                 let key = key.ok_or_else(|| fault("invalid row of a port"))?;
                 if let Some(rate) = rate(&row) {
-                    rates.insert(key, rate);
+                    rates.insert(key.clone(), rate);
                 }
-                addresses.push((key, row.number("LID"), row.guid("PortGuid")));
+                let port = Port {
+                    lid: row.number("LID"),
+                    guid: row.guid("PortGuid"),
+                    lmc: row.number("LMC"),
+                    lanes: row.number("VLCap"),
+                };
+                ports.push((key, port));
             }
             _ => {
-                let end = |guid, port| row.guid(guid).zip(row.number(port));
+                let end = |guid, port| row.node(guid).zip(row.number(port));
                 let ends = end("NodeGuid1", "PortNum1").zip(end("NodeGuid2", "PortNum2"));
                 links.push((
                     number + 1,
@@ -96,22 +130,38 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
                 ));
             }
         }
-    }
-    let end = |(guid, port): (u64, u64)| {
-        let node = *ids.get(&guid)?;
-        let port = u32::try_from(port).ok()?;
-        Some(LinkEnd { node, port })
-    };
-    for (port, lid, guid) in addresses {
-        if let Some(end) = end(port) {
-            builder.address(end, lid.and_then(|lid| u32::try_from(lid).ok()), guid);
+        if ports.len().max(links.len()) > MOST_STATEMENTS {
+            let text = format!("more than {MOST_STATEMENTS} rows of ports or of links");
+            return Err(Error::TooLarge(text));
         }
     }
+    let end = |(node, port): &(String, u64)| {
+        let node = *ids.get(node)?;
+        let port = u32::try_from(*port).ok()?;
+        Some(LinkEnd { node, port })
+    };
+    for (key, port) in ports {
+        let Some(end) = end(&key) else {
+            continue;
+        };
+        let lid = port.lid.and_then(|lid| u32::try_from(lid).ok());
+        builder.address(end, lid, port.guid);
+        let narrow = |value: Option<u64>| value.and_then(|value| u8::try_from(value).ok());
+        // The external ports of a switch have none.
+        if builder.kind(end.node) != NodeKind::Switch || end.port == 0 {
+            builder.mask(end.node, narrow(port.lmc).filter(|lmc| *lmc < 8));
+        }
+        let lanes = narrow(port.lanes).filter(|code| (1..=5).contains(code));
+        builder.lanes(end, lanes.filter(|_| end.port != 0));
+    }
+    for node in enhanced.iter().filter_map(|key| ids.get(key)) {
+        builder.enhance(*node);
+    }
     for (line, (one, other)) in links {
-        match (end(one), end(other)) {
+        match (end(&one), end(&other)) {
             (Some(from), Some(to)) => {
-                let rate = rates.get(&one).or_else(|| rates.get(&other)).copied();
-                builder.link_both(from, to, rate);
+                let stated = [one, other].map(|end| rates.get(&end).copied());
+                builder.link_stated(from, to, stated)?;
             }
             _ => builder.remark("links of nodes that are not listed are left out", || {
                 format!("line {line}")
@@ -121,8 +171,8 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
     Ok(())
 }
 
-fn node(row: &Row<'_>, builder: &mut Builder) -> Result<Option<(u64, usize)>, Error> {
-    let (Some(guid), Some(kind)) = (row.guid("NodeGUID"), row.number("NodeType")) else {
+fn node(row: &Row<'_>, builder: &mut Builder) -> Result<Option<(String, usize)>, Error> {
+    let (Some(key), Some(kind)) = (row.node("NodeGUID"), row.number("NodeType")) else {
         return Ok(None);
     };
     let (letter, kind) = match kind {
@@ -131,7 +181,7 @@ fn node(row: &Row<'_>, builder: &mut Builder) -> Result<Option<(u64, usize)>, Er
         3 => ('R', NodeKind::Router),
         _ => return Ok(None),
     };
-    let node = builder.node(&format!("{letter}-{guid:016x}"), kind)?;
+    let node = builder.node(&format!("{letter}-{key}"), kind)?;
     let ports = row.number("NumPorts");
     builder.list(
         node,
@@ -139,7 +189,20 @@ fn node(row: &Row<'_>, builder: &mut Builder) -> Result<Option<(u64, usize)>, Er
         ports.and_then(|ports| u32::try_from(ports).ok()),
     );
     builder.describe(node, row.text("NodeDesc").unwrap_or_default());
-    Ok(Some((guid, node)))
+    let narrow = |name| {
+        row.number(name)
+            .and_then(|number| u32::try_from(number).ok())
+    };
+    builder.identify(
+        node,
+        Hardware {
+            vendor: narrow("VendorID"),
+            device: narrow("DeviceID").and_then(|device| u16::try_from(device).ok()),
+            system_guid: row.guid("SystemImageGUID"),
+            ..Hardware::default()
+        },
+    );
+    Ok(Some((key, node)))
 }
 
 /// Rate from the codes of PortInfo: LinkWidthActive, LinkSpeedActive and LinkSpeedExtActive. Files

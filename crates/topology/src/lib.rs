@@ -49,6 +49,8 @@ use build::Builder;
 pub const MOST_BYTES: usize = 1 << 30;
 /// Maximum number of nodes.
 pub const MOST_NODES: usize = 1 << 20;
+/// Maximum number of ends of links that a file states: several for each node of the largest fabric.
+pub const MOST_STATEMENTS: usize = 1 << 22;
 /// Maximum number of characters of a line in an error.
 const QUOTED: usize = 120;
 

@@ -60,9 +60,11 @@ fn take(line: &str, builder: &mut Builder) -> Result<Option<()>, Error> {
     let rate = words.next().zip(words.next());
     let rate = rate.and_then(|(width, speed)| Rate::parse(&format!("{width}{speed}")));
     if words.next() != Some("-") {
-        // Without a link. The description is in quotes.
-        let name = line.split_once('\'').map_or("", |(_, name)| name);
-        let name = name.trim_end().trim_end_matches('\'');
+        // Without a link. The description is in quotes, but not of old versions.
+        let name = line.split_once('\'').map_or_else(
+            || rest_behind(line, WORDS_OF_PORT),
+            |(_, name)| name.trim_end().trim_end_matches('\''),
+        );
         node(from, name, builder)?;
         return Ok(Some(()));
     }
@@ -86,8 +88,21 @@ fn take(line: &str, builder: &mut Builder) -> Result<Option<()>, Error> {
         node: node_to,
         port: to.number,
     };
-    builder.link(from, to, rate);
+    builder.link(from, to, rate)?;
     Ok(Some(()))
+}
+
+/// Words that describe a port: kind, LID, number, GUID, width and speed.
+const WORDS_OF_PORT: usize = 6;
+
+/// Returns the text behind this many words.
+fn rest_behind(line: &str, words: usize) -> &str {
+    let mut rest = line.trim();
+    for _ in 0..words {
+        let behind = rest.split_once(char::is_whitespace);
+        rest = behind.map_or("", |(_, behind)| behind.trim_start());
+    }
+    rest
 }
 
 /// Returns the node of a port. The lines have the GUIDs of ports: those of an adapter with two
@@ -104,6 +119,7 @@ fn node(port: Port, description: &str, builder: &mut Builder) -> Result<usize, E
     let node = builder.node_by_key(key, id, port.kind)?;
     builder.describe(node, description);
     builder.seen(node);
+    builder.has_port(node, port.number);
     let addressed = match port.kind {
         NodeKind::Switch => 0,
         _ => port.number,

@@ -53,11 +53,16 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
         }
         builder.list(switch, NodeKind::Switch, None);
         let below = [("nodes", NodeKind::Adapter), ("switches", NodeKind::Switch)];
+        // `scontrol show topology` prints the level, and the nodes below an upper switch too.
+        let is_upper = field(content, "level").is_some_and(|level| level != "0");
         let mut has_any = false;
         for (key, kind) in below {
             let Some(list) = field(content, key) else {
                 continue;
             };
+            if is_upper && kind == NodeKind::Adapter {
+                continue;
+            }
             if !is_well_formed(list) {
                 return Err(fault("an invalid list of names"));
             }
@@ -87,7 +92,7 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
                     }),
                 }
                 let (from, to) = (builder.next_port(switch), builder.next_port(node));
-                builder.link_both(from, to, None);
+                builder.link_both(from, to, None)?;
             }
         }
         if !has_any {

@@ -1,7 +1,7 @@
 //! `opensm-subnet.lst`, and ibdiagnet's `.lst`: a line per port and link.
 
 use crate::Error;
-use crate::build::{Builder, LinkEnd, NodeKind};
+use crate::build::{Builder, Hardware, LinkEnd, NodeKind};
 use crate::rate::{Rate, Speed};
 
 /// Reads the lines.
@@ -33,7 +33,7 @@ fn take(line: &str, builder: &mut Builder) -> Result<Option<()>, Error> {
     let (Some(from), Some(to)) = (end(one, builder)?, end(other, builder)?) else {
         return Ok(None);
     };
-    builder.link(from, to, rate(rest));
+    builder.link(from, to, rate(rest))?;
     Ok(Some(()))
 }
 
@@ -79,6 +79,18 @@ fn end(text: &str, builder: &mut Builder) -> Result<Option<LinkEnd>, Error> {
     builder.seen(node);
     let ports = field(before, "Ports:").and_then(|ports| u32::try_from(ports).ok());
     builder.ports(node, ports);
+    // OpenSM prints the device of the second port in the upper half of 32 bits.
+    let device = field(before, "DevID:").map(|device| match device >> 16 {
+        0 => device,
+        upper => upper,
+    });
+    let hardware = Hardware {
+        vendor: field(before, "VenID:").and_then(|vendor| u32::try_from(vendor).ok()),
+        device: device.and_then(|device| u16::try_from(device).ok()),
+        system_guid: field(before, "SystemGUID:"),
+        ..Hardware::default()
+    };
+    builder.identify(node, hardware);
     let addressed = LinkEnd {
         node,
         port: match kind {

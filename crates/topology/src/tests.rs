@@ -707,3 +707,126 @@ fn other_files_are_refused() {
     let refused = read(b"Switch 4 \"S-1\"\n[x] \"H-2\"[1]\n").unwrap_err();
     assert!(refused.to_string().contains("line 2"), "{refused}");
 }
+
+fn remarks(topology: &Topology) -> Vec<&str> {
+    topology.remarks.iter().map(|remark| remark.text).collect()
+}
+
+#[test]
+fn nodes_of_redacted_guids_are_distinguished_by_their_descriptions() {
+    let text = "Switch\t8 \"S-9c05<redacted>\"\t\t# \"leaf\" enhanced port 0 lid 1 lmc 0\n\
+                [1]\t\"H-946d<redacted>\"[1](946d<redacted>) \t\t# \"n1 mlx5_0\" lid 2 2xNDR\n\
+                [2]\t\"H-946d<redacted>\"[1](946d<redacted>) \t\t# \"n2 mlx5_0\" lid 3 2xNDR\n\n\
+                Ca\t1 \"H-946d<redacted>\"\t\t# \"n1 mlx5_0\"\n\
+                [1](946d<redacted>) \t\"S-9c05<redacted>\"[1]\t\t# lid 2 lmc 1 \"leaf\" lid 1 \
+                2xNDR\n";
+    let topology = read(text.as_bytes()).unwrap();
+    assert_eq!((topology.nodes.len(), topology.links.len()), (3, 2));
+    // The own LID of a port counts without a GUID, too.
+    assert_eq!(topology.nodes[1].hardware.lmc, Some(1));
+    let lids: Vec<_> = topology.addresses.iter().map(|one| one.lid).collect();
+    assert_eq!(lids, [Some(1), Some(2), Some(3)]);
+}
+
+#[test]
+fn the_first_of_two_links_to_one_port_counts() {
+    let text = "Switch 4 \"S-1\"\n[1] \"H-2\"[1]\n[2] \"H-2\"[1]\n";
+    let topology = read(text.as_bytes()).unwrap();
+    assert_eq!(topology.links.len(), 1);
+    assert_eq!(topology.links[0].ends[0].port, 1);
+    let wanted = "links end at a port that an earlier link ends at, and are left out";
+    assert!(remarks(&topology).contains(&wanted), "{topology:?}");
+}
+
+#[test]
+fn the_output_of_scontrol_has_each_node_below_its_leaf() {
+    let text = "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[0-1]\n\
+                SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=n[2-3]\n\
+                SwitchName=root Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=leaf[1-2]\n";
+    let topology = read(text.as_bytes()).unwrap();
+    assert_eq!((topology.nodes.len(), topology.links.len()), (7, 6));
+    assert_eq!(remarks(&topology), [""; 0]);
+}
+
+#[test]
+fn lists_and_tables_state_the_hardware() {
+    let list = "{ CA Ports:01 SystemGUID:0c42a10300000f04 NodeGUID:0c42a10300000f05 \
+                PortGUID:0c42a10300000f06 VenID:000002C9 DevID:1021 Rev:00000000 {n1} LID:0002 \
+                PN:01 } { SW Ports:41 SystemGUID:0c42a10300000a00 NodeGUID:0c42a10300000a01 \
+                PortGUID:0c42a10300000a01 VenID:000002C9 DevID:D2F20000 Rev:000000A0 {leaf} \
+                LID:0001 PN:03 } PHY=4x LOG=ACT SPD=100\n";
+    let csv = "START_NODES\n\
+               NodeDesc,NumPorts,NodeType,SystemImageGUID,NodeGUID,DeviceID,VendorID\n\
+               \"n1\",1,1,0x0c42a10300000f04,0x0c42a10300000f05,4129,0x2c9\n\
+               \"leaf\",65,2,0x0c42a10300000a00,0x0c42a10300000a01,0xd2f2,0x2c9\nEND_NODES\n\
+               START_SWITCHES\nNodeGUID,LinearFDBCap,ENP0\n0x0c42a10300000a01,49152,1\nEND_SWITCHES\n\
+               START_PORTS\nNodeGuid,PortGuid,PortNum,LID,LinkWidthActv,LinkSpeedActv,LMC,VLCap\n\
+               0x0c42a10300000f05,0x0c42a10300000f06,1,2,2,2048,3,4\n\
+               0x0c42a10300000a01,0x0c42a10300000a01,0,1,N/A,N/A,1,2\n\
+               0x0c42a10300000a01,0x0c42a10300000a01,3,0,16,1024,0,3\nEND_PORTS\n\
+               START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n\
+               0x0c42a10300000f05,1,0x0c42a10300000a01,3\nEND_LINKS\n";
+    let [list, csv] = [list, csv].map(|text| read(text.as_bytes()).unwrap());
+    for topology in [&list, &csv] {
+        let of = |node: usize| {
+            let hardware = topology.nodes[node].hardware;
+            (hardware.vendor, hardware.device, hardware.system_guid)
+        };
+        let (one, other) = (0x0c42_a103_0000_0f04, 0x0c42_a103_0000_0a00);
+        assert_eq!(of(0), (Some(0x2c9), Some(0x1021), Some(one)));
+        assert_eq!(of(1), (Some(0x2c9), Some(0xd2f2), Some(other)));
+    }
+    let hardware = [0, 1].map(|node: usize| csv.nodes[node].hardware);
+    assert_eq!(hardware.map(|one| one.lmc), [Some(3), Some(1)]);
+    assert_eq!(hardware.map(|one| one.is_enhanced), [false, true]);
+    assert_eq!(csv.lanes.values().copied().collect::<Vec<_>>(), [4, 3]);
+    let stated = csv.links[0].stated.map(|rate| rate.unwrap().to_string());
+    assert_eq!(stated, ["4xNDR", "2xHDR"]);
+}
+
+#[test]
+fn names_in_place_of_guids_identify_nodes_of_tables() {
+    let csv = "START_NODES\nNodeDesc,NumPorts,NodeType,SystemImageGUID,NodeGUID,PortGUID\n\
+               \"HOST_1\",1,1,0xhost1,0xhost1,0xhost1\n\
+               \"SWITCH_1\",65,2,0xswitch1,0xswitch1,0xswitch1\nEND_NODES\n\
+               START_PORTS\nNodeGuid,PortGuid,PortNum,LID,LinkWidthActv,LinkSpeedActv\n\
+               0xhost1,0xhost1,1,1,2,2048\n0xswitch1,0xswitch1,1,0,2,2048\nEND_PORTS\n\
+               START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n0xhost1,1,0xswitch1,1\n\
+               END_LINKS\n";
+    let topology = read(csv.as_bytes()).unwrap();
+    assert_eq!((topology.nodes.len(), topology.links.len()), (2, 1));
+    assert_eq!(topology.links[0].rate.unwrap().to_string(), "4xNDR");
+}
+
+#[test]
+fn ibsims_peers_without_a_port_have_the_first() {
+    let text = "include \"other.net\"\nmodule \"m\"\nSwitch 4 \"sw\"\n[1] \"host\"\n\
+                [2] \"two\" w=16 s=4\n\
+                Hca 1 \"host\"\n[1] \"sw\"\n";
+    let topology = read(text.as_bytes()).unwrap();
+    let instructions = topology.remarks.iter().find(|one| one.count == 2).unwrap();
+    assert!(instructions.text.contains("instructions to ibsim"));
+    assert_eq!(topology.links.len(), 2);
+    let ports = topology.links.iter().map(|link| link.ends[1].port);
+    assert_eq!(ports.collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(topology.links[1].rate.unwrap().to_string(), "2xQDR");
+    // A line that was cut is no such link.
+    let cut = "Switch 4 \"S-0000000000000001\"\n[1]\t\"H-0000000000000002\"";
+    let refused = read(cut.as_bytes()).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("line 2: invalid line of a port"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn lines_of_ports_without_a_link_count_the_ports() {
+    let text = "SW   479 22 0x0002c9020040f161 4x QDR                   Infiniscale-IV Mellanox\n\
+                SW   479 36 0x0002c9020040f161 4x ???                   'Infiniscale-IV Mellanox'\n\
+                CA     2  1 0x0002c9020040f001 4x QDR - SW   479  3 0x0002c9020040f161 \
+                ( 'n1 HCA-1' - 'Infiniscale-IV Mellanox' )\n";
+    let topology = read(text.as_bytes()).unwrap();
+    assert_eq!(topology.nodes[0].description, "Infiniscale-IV Mellanox");
+    let ports = topology.nodes.iter().map(|node| node.ports);
+    assert_eq!(ports.collect::<Vec<_>>(), [Some(36), Some(1)]);
+}

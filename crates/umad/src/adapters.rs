@@ -324,12 +324,17 @@ fn of_port(network: u32, port: &Port) -> PortState {
 }
 
 /// Returns the speed of a lane as verbs number it.
-fn speed(port: &Port) -> u8 {
-    let extended = port_info::EXTENDED_ACTIVE.get(&port.info) as u8;
-    match (extended, port_info::SPEED_ACTIVE.get(&port.info)) {
-        (1..=8, _) => extended << 4,
-        (_, 4) if port.is_fdr10 => 8,
-        (_, speed) => speed as u8,
+pub(crate) fn speed(port: &Port) -> u16 {
+    let of = |field: verbena_subnet::Field| field.get(&port.info) as u16;
+    match (
+        of(port_info::EXTENDED_2_ACTIVE),
+        of(port_info::EXTENDED_ACTIVE),
+        of(port_info::SPEED_ACTIVE),
+    ) {
+        (1, _, _) => 256,
+        (_, extended @ (1 | 2 | 4 | 8), _) => extended << 4,
+        (_, _, 4) if port.is_fdr10 => 8,
+        (_, _, speed) => speed,
     }
 }
 

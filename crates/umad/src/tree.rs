@@ -12,6 +12,8 @@ use verbena_subnet::attribute::counters::Counter;
 use verbena_subnet::attribute::port_info;
 use verbena_subnet::{Kind, Node, Port};
 
+use crate::adapters::speed;
+
 /// Names of the classes of devices that a node has.
 pub const CLASSES: [&str; 2] = ["infiniband", "infiniband_mad"];
 /// Name of the device: that of the software adapter.
@@ -251,17 +253,10 @@ pub(crate) const COUNTERS: [(&str, Counter); 21] = [
 
 /// Returns the text of `rate`: `40 Gb/sec (4X QDR)`.
 fn rate(port: &Port) -> String {
-    let extended = port_info::EXTENDED_ACTIVE.get(&port.info);
-    let speed = match (extended, port_info::SPEED_ACTIVE.get(&port.info)) {
-        (extended @ (1 | 2 | 4 | 8), _) => extended << 4,
-        (_, 4) if port.is_fdr10 => 8,
-        (_, speed) => speed,
-    };
     let width = port_info::WIDTH_ACTIVE.get(&port.info);
-    let code = |value| u8::try_from(value).unwrap_or_default();
     let rate = Rate {
-        speed: code(speed),
-        width: code(width),
+        speed: speed(port),
+        width: u8::try_from(width).unwrap_or_default(),
     };
     rate.to_string()
 }
@@ -292,6 +287,15 @@ mod tests {
         assert_eq!(all[&format!("{port}/gids/0")], gid);
         assert_eq!(all["class/infiniband_mad/issm0/dev"], "231:64\n");
         assert!(!all.contains_key("class/infiniband_mad/umad1/port"));
+    }
+
+    #[test]
+    fn the_rate_of_xdr_is_that_of_linux() {
+        let text = verbena_subnet::SMALL.replace("4xHDR", "4xXDR");
+        let topology = verbena_topology::read(text.as_bytes()).unwrap();
+        let all = entries(&verbena_subnet::build(&topology).unwrap().nodes[1]);
+        let port = "class/infiniband/verbena0/ports/1";
+        assert_eq!(all[&format!("{port}/rate")], "800 Gb/sec (4X XDR)\n");
     }
 
     #[test]

@@ -7,13 +7,18 @@ use crate::field::Field;
 use crate::mad::status;
 
 /// Fields with masks of widths or speeds: enabled, supported, and the value that means "all".
-const MASKS: [(Field, Field, u64); 3] = [
+const MASKS: [(Field, Field, u64); 4] = [
     (port_info::WIDTH_ENABLED, port_info::WIDTH_SUPPORTED, 255),
     (port_info::SPEED_ENABLED, port_info::SPEED_SUPPORTED, 15),
     (
         port_info::EXTENDED_ENABLED,
         port_info::EXTENDED_SUPPORTED,
         31,
+    ),
+    (
+        port_info::EXTENDED_2_ENABLED,
+        port_info::EXTENDED_2_SUPPORTED,
+        7,
     ),
 ];
 

@@ -81,6 +81,12 @@ pub const SUBNET_TIMEOUT: Field = Field::new(51 * 8 + 3, 5);
 pub const RESPONSE_TIME: Field = Field::new(52 * 8 + 3, 5);
 /// Thresholds of errors.
 pub const THRESHOLDS: Field = Field::at_byte(53, 8);
+/// Speed in use, from XDR on: the second set of extended speeds.
+pub const EXTENDED_2_ACTIVE: Field = Field::new(56 * 8 + 1, 2);
+/// Speeds from XDR on that the port has.
+pub const EXTENDED_2_SUPPORTED: Field = Field::new(56 * 8 + 3, 2);
+/// Speeds from XDR on that may be used.
+pub const EXTENDED_2_ENABLED: Field = Field::new(56 * 8 + 5, 3);
 /// Capabilities of the second mask.
 pub const CAPABILITIES_2: Field = Field::at_byte(60, 16);
 /// Speed in use, from FDR on.
@@ -140,6 +146,16 @@ pub mod capability {
     pub const OTHER_CHANGES: u64 = 0x400_0000;
     /// The multicast table has a top.
     pub const MULTICAST_TOP: u64 = 0x4000_0000;
+    /// Links of two lanes, of the second mask.
+    pub const WIDTH_2X: u64 = 0x10;
+    /// HDR, of the second mask.
+    pub const HDR: u64 = 0x20;
+    /// NDR, of the second mask.
+    pub const NDR: u64 = 0x400;
+    /// The second set of extended speeds, of the second mask.
+    pub const EXTENDED_SPEEDS_2: u64 = 0x800;
+    /// XDR, of the second mask.
+    pub const XDR: u64 = 0x1000;
 }
 
 /// Fields that Set writes at every port as they are.

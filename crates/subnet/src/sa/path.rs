@@ -66,19 +66,23 @@ pub(crate) fn rate_code(port: &Port) -> u64 {
         8 => 4,
         _ => 2,
     };
-    let extended = port_info::EXTENDED_ACTIVE.get(&port.info);
-    let speed = match (extended, port_info::SPEED_ACTIVE.get(&port.info)) {
-        (0, 1) => 0,
-        (0, 2) => 1,
-        (0, _) => 2,
-        (1, _) => 3,
-        (2, _) => 4,
-        (4, _) => 5,
-        _ => 6,
+    let speed = match (
+        port_info::EXTENDED_2_ACTIVE.get(&port.info),
+        port_info::EXTENDED_ACTIVE.get(&port.info),
+        port_info::SPEED_ACTIVE.get(&port.info),
+    ) {
+        (0, 0, 1) => 0,
+        (0, 0, 2) => 1,
+        (0, 0, _) => 2,
+        (0, 1, _) => 3,
+        (0, 2, _) => 4,
+        (0, 4, _) => 5,
+        (0, ..) => 6,
+        _ => 7,
     };
-    // By speed from SDR to NDR, then 1, 2, 4, 8, 12 lanes; opensm's ib_types.h lists the codes. An
+    // By speed from SDR to XDR, then 1, 2, 4, 8, 12 lanes; opensm's ib_types.h lists the codes. An
     // odd combination has the next lower one.
-    const CODES: [[u64; 5]; 7] = [
+    const CODES: [[u64; 5]; 8] = [
         [2, 5, 3, 6, 4],
         [5, 3, 6, 7, 8],
         [3, 6, 7, 9, 10],
@@ -86,6 +90,7 @@ pub(crate) fn rate_code(port: &Port) -> u64 {
         [15, 20, 16, 17, 18],
         [20, 16, 17, 21, 22],
         [16, 17, 21, 23, 24],
+        [17, 21, 23, 25, 25],
     ];
     CODES[speed][lanes]
 }
