@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 from harness import c_program
 from harness.case import Case
-from harness.outcome import Outcome, failed, passed
+from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
+from harness.requirement import Tool
 
 from .fabric import lacks, up
 
@@ -25,8 +27,10 @@ COLUMN = 12
 
 
 def cases() -> list[Case]:
-    """Memberships."""
-    return [Case("multicast tables follow memberships", "", followed)]
+    """Memberships, by datagrams and by the connection manager."""
+    return [Case("multicast tables follow memberships", "", followed),
+            *(Case("groups of librdmacm", manager, partial(joined, manager)) for manager in ("builtin", "opensm")),
+            Case("groups of librdmacm", "refused", refused)]
 
 
 def tables(text: str) -> dict[str, list[int]]:
@@ -58,3 +62,47 @@ def followed(place: Place) -> Outcome:
     if len(tables(left)) != SWITCHES or any(tables(left).values()):
         return failed(f"after the last member the tables are {tables(left)}", ended.evidence())
     return passed(f"{len(STATES)} members, {len(TREE)} switches")
+
+
+# A receiver at the second host and a sender at the first one; mckey ends after its messages.
+MCKEY = Tool("mckey", "rdmacm-utils")
+ADDRESS, MGID = "224.1.2.3", r"ff12:401b:ffff:1::1:203"
+RECEIVER = f'"$VERBENA" fabric exec --node host2 stdbuf -o0 mckey -m {ADDRESS} -b 127.0.0.1 > receiver.log 2>&1'
+
+
+def joined(manager: str, place: Place) -> Outcome:
+    """mckey's ports join their group at subnet administration, with its LID, and leave it at their end, also when they are killed."""
+    if not MCKEY.present():
+        return skipped("lacks rdmacm-utils")
+    # OpenSM shows members only to requests with its SM_Key.
+    members = "saquery --smkey 1 -m"
+    ready = "until grep -q 'receiving data transfers' receiver.log; do sleep 0.05; done"
+    gone = f"for turn in $(seq 200); do saquery -g > groups; grep -q '{MGID}' groups || break; sleep 0.05; done; grep -c '{MGID}' groups || true"
+    script = "; ".join([
+        f"{RECEIVER} & receiver=$!", ready, "saquery -g", members, f"mckey -m {ADDRESS} -b 127.0.0.1 -s", "wait $receiver; echo receiver $?", gone,
+        "echo ====", f"{RECEIVER} & receiver=$!", "sleep 0.2", ready, "saquery -g", "kill -9 $receiver", gone])
+    ended = up(place, script, "--sm", manager)
+    if failure := lacks(ended, {rf"MGID\.+{MGID}": 2, r"^receiver 0$": 1, r"^0$": 2}):
+        return failure
+    # The group of the switch's broadcast has its LID, too.
+    records = [part for part in ended.output.split("MCMemberRecord") if re.search(MGID, part)]
+    if not any(re.search(r"Mlid\.+0xC0\d\d", part, re.IGNORECASE) and "0xffff" in part.lower() for part in records):
+        return failed("the group has no LID or partition", ended.evidence())
+    log = (place.directory / "receiver.log").read_text()
+    if not re.search(r"joined dgid: " + MGID + r" mlid 0xc0", log):
+        return failed("the program did not get the group's LID", log)
+    return passed(f"{len(records)} records")
+
+
+def refused(place: Place) -> Outcome:
+    """A join that subnet administration refuses, and one without an answer, are reported to the program."""
+    if not MCKEY.present():
+        return skipped("lacks rdmacm-utils")
+    command = f"mckey -m {ADDRESS} -b 127.0.0.1 -s"
+    # The group exists with another queue key.
+    member = c_program.compile_program(HERE / "member.c", libraries=())
+    ended = up(place, f"{member} ff12:401b:ffff:1::1:203 1 create; ! {command}")
+    if failure := lacks(ended, [r"^status 0", r"MULTICAST_ERROR, error: -22"]):
+        return failure
+    ended = up(place, f"! {command}", "--sm", "none")
+    return lacks(ended, [r"MULTICAST_ERROR, error: -110"]) or passed()

@@ -1,4 +1,4 @@
-/* Joins a multicast group by subnet administration, or leaves it: member GID STATE [leave]. Prints its LID. */
+/* Joins a multicast group by subnet administration, or leaves it: member GID STATE [leave|create]. Prints its LID. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,8 @@ static void text(const char *name, char *to, int length)
 
 int main(int count, char **words)
 {
-    must(count == 3 || count == 4, "member GID STATE [leave]");
+    must(count == 3 || count == 4, "member GID STATE [leave|create]");
+    int leaves = count == 4 && strcmp(words[3], "leave") == 0;
     char gid[64], lid[64];
     text(PORT "gids/0", gid, sizeof gid);
     text(PORT "sm_lid", lid, sizeof lid);
@@ -54,7 +55,7 @@ int main(int count, char **words)
     header->qkey = htonl(0x80010000);
     header->lid = htons(strtoul(lid, NULL, 0));
     unsigned char *mad = packet + HEADER;
-    mad[0] = 1, mad[1] = SA, mad[2] = 2, mad[3] = count == 4 ? DELETE : SET;
+    mad[0] = 1, mad[1] = SA, mad[2] = 2, mad[3] = leaves ? DELETE : SET;
     mad[15] = 1, mad[17] = MEMBER;
     unsigned char *record = packet + RECORD;
     must(inet_pton(AF_INET6, words[1], record) == 1 && inet_pton(AF_INET6, gid, record + 16) == 1, "GID");
@@ -63,7 +64,7 @@ int main(int count, char **words)
     record[48] = 0x20 | atoi(words[2]);   /* scope, join state */
     /* GIDs, join state; to make a group Q_Key, traffic class, P_Key, service level, flow label. */
     uint64_t mask = 0x10003;
-    if (strncmp(words[1], "ff12:401b", 9) != 0)
+    if (strncmp(words[1], "ff12:401b", 9) != 0 || (count == 4 && !leaves))
         mask |= 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
     for (int byte = 0; byte < 8; byte++)
         mad[48 + byte] = mask >> (56 - 8 * byte);

@@ -29,6 +29,7 @@ def cases() -> list[Case]:
     """The same partitions by both managers, wrong files."""
     return [
         Case("partitions are those of OpenSM", "", compared),
+        Case("partitions of management datagrams", "", enforced),
         Case("wrong partitions", "", refused),
     ]
 
@@ -77,6 +78,25 @@ def compared(place: Place) -> Outcome:
         if set(differing) - {"leaf-1", "host1 mlx5_0"}:
             return failed(f"{name}: {differing}")
     return passed(f"{len(FILES)} files")
+
+
+def enforced(place: Place) -> Outcome:
+    """Limited members reach the manager's port, but not each other's agents and programs, whose ports count the violations."""
+    file = place.directory / "partitions.conf"
+    count = "smpquery portinfo 3 1 | sed -n 's/^PkeyViolations:[.]*/violations /p'"
+    # perfquery asks once and twice again.
+    script = (f"perfquery 1 1 && saquery -s; {count}; ! perfquery -t 100 3 1 2> /dev/null; {count}; "
+              f"! ibping -c 1 -t 100 3 > /dev/null; {count}; perfquery -t 100 1 2")
+    for partition, wanted in (("ALL=limited, SELF=full", [0, 1]), ("ALL=full", [0, 0])):
+        file.write_text(f"Default=0x7fff : {partition};\n")
+        reached = script if wanted[1] else script.replace("! perfquery", "perfquery")
+        ended = up(place, reached, "--partitions", str(file))
+        if failure := lacks(ended, {r"PortXmitPkts": 0, r"EndPortLid\.+1$": 1}):
+            return failure
+        first, second, third = (int(number) for number in re.findall(r"^violations (\d+)$", ended.output, re.MULTILINE))
+        if [first, min(second, 1)] != wanted or (third > second) != bool(wanted[1]):
+            return failed(f"{partition}: {first}, {second} and {third} violations", ended.evidence())
+    return passed(f"{third} violations with full members")
 
 
 def refused(place: Place) -> Outcome:

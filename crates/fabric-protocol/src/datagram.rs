@@ -1,5 +1,5 @@
-//! Management datagrams of queue pairs other than 0 and 1: programs that send their own to queue
-//! pair 1 of a port, and receive the answers.
+//! Management datagrams of adapters: of the queue pairs of programs that send to queue pair 1 of a
+//! port and receive the answers, and of the connection manager, which uses queue pair 1 itself.
 
 /// Bytes of a management datagram.
 pub const DATA: usize = 256;
@@ -22,6 +22,8 @@ pub struct Datagram {
     pub queue_pair: u32,
     /// Queue pair of the peer.
     pub peer: u32,
+    /// Partition key of the sender.
+    pub p_key: u16,
     /// The datagram.
     pub data: [u8; DATA],
 }
@@ -35,6 +37,7 @@ impl Datagram {
         all[10..12].copy_from_slice(&self.lid.to_ne_bytes());
         all[12..16].copy_from_slice(&self.queue_pair.to_ne_bytes());
         all[16..20].copy_from_slice(&self.peer.to_ne_bytes());
+        all[20..22].copy_from_slice(&self.p_key.to_ne_bytes());
         all[HEADER..].copy_from_slice(&self.data);
         all
     }
@@ -51,6 +54,7 @@ impl Datagram {
             lid: u16::from_ne_bytes([header[10], header[11]]),
             queue_pair: word(12),
             peer: word(16),
+            p_key: u16::from_ne_bytes([header[20], header[21]]),
             data: data.try_into().ok()?,
         })
     }
@@ -63,13 +67,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_datagram_is_read_back(port: u8, lid: u16, queue_pair: u32, peer: u32, byte: u8) {
+        fn a_datagram_is_read_back(
+            port: u8, lid: u16, queue_pair: u32, peer: u32, p_key: u16, byte: u8,
+        ) {
             let datagram = Datagram {
                 port,
                 service_level: byte & 15,
                 lid,
                 queue_pair,
                 peer,
+                p_key,
                 data: [byte; DATA],
             };
             let bytes = datagram.bytes();

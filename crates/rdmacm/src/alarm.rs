@@ -19,6 +19,9 @@ pub enum Alarm {
     Disconnected(u32, u32, u64),
     /// Another attempt to resolve an address: the identifier's number and generation, the deadline.
     Resolution(u32, u32, u64),
+    /// The answer of subnet administration to a membership is late: the group's number, the
+    /// transaction.
+    Membership(u32, u64),
     /// End of a caller's time to send its request: its number, which another caller may have by
     /// now.
     Caller(u32),

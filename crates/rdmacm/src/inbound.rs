@@ -52,6 +52,9 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
             for private_ports in service.inbox.take_private_ports() {
                 state.take_private_ports(&private_ports);
             }
+            for answer in service.inbox.take_administration() {
+                state.take_administration(&answer);
+            }
             if service.inbox.was_probed() {
                 state.reap();
             }
@@ -87,6 +90,7 @@ fn take_alarms(state: &mut State, now: u64) {
                     bind::resolve_again(state, number, deadline);
                 }
             }
+            Alarm::Membership(group, transaction) => state.membership_is_due(group, transaction),
             Alarm::Retransmission(number) => state.retransmit_due(number, now),
             Alarm::Unclaimed => state.offer_unclaimed(),
             Alarm::Probe => {

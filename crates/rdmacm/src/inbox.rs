@@ -5,6 +5,7 @@ use crate::watch::{Source, Watch};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use verbena_fabric_protocol::Datagram;
 use verbena_hca_net::roce::management::CmMad;
 use verbena_hca_net::roce::udp_port::UdpPort;
 use verbena_hca_os::doorbell::Doorbell;
@@ -29,6 +30,8 @@ pub struct Inbox {
     cm_mads: Mutex<VecDeque<CmMad>>,
     /// Results of asking hosts for private ports.
     private_ports: Mutex<Vec<PrivatePorts>>,
+    /// Answers of a fabric's subnet administration.
+    administration: Mutex<Vec<Datagram>>,
     /// Whether another host has probed for processes here.
     is_probed: AtomicBool,
     bell: Doorbell,
@@ -43,6 +46,7 @@ impl Inbox {
         Ok(Inbox {
             cm_mads: Mutex::default(),
             private_ports: Mutex::default(),
+            administration: Mutex::default(),
             is_probed: AtomicBool::new(false),
             bell: Doorbell::new()?,
         })
@@ -83,6 +87,22 @@ impl Inbox {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner),
         )
+    }
+
+    /// Adds an answer of subnet administration.
+    pub(crate) fn put_administration(&self, answer: &Datagram) {
+        let all = self.administration.lock();
+        let mut all = all.unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MOST {
+            all.push(answer.clone());
+            self.bell.ring();
+        }
+    }
+
+    /// Takes the answers of subnet administration.
+    pub(crate) fn take_administration(&self) -> Vec<Datagram> {
+        let all = self.administration.lock();
+        std::mem::take(&mut *all.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes that another host has probed for processes here.

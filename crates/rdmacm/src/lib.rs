@@ -30,6 +30,9 @@
 //! the port ([`path`]), and over InfiniBand if it is that of an interface of `verbena ipoib` and
 //! the program is in the namespace of another one ([`hosts`]); otherwise it does not resolve.
 //!
+//! **Groups.** On a fabric, rdma_join_multicast(3) requests the membership of the port from subnet
+//! administration ([`membership`]); elsewhere `ibv_attach_mcast` alone makes a member.
+//!
 //! **Not implemented.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the
 //! refusal); alternate paths.
 //!
@@ -59,6 +62,7 @@ pub mod inbound;
 pub mod inbox;
 pub mod local_stream;
 pub mod mad;
+pub mod membership;
 pub mod message;
 pub mod no_listener;
 pub mod outbox;

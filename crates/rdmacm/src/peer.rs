@@ -31,7 +31,7 @@ impl State {
             .map(|(group, _)| group)
             .collect();
         for group in joined {
-            self.groups.remove(group);
+            self.remove_membership(group);
         }
         let callers = self.callers.iter();
         let waiting: Vec<u32> = callers

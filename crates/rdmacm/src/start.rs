@@ -9,6 +9,7 @@ use crate::thread;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use verbena_hca::process::watch::on_failure;
+use verbena_hca_net::fabric::set_administration_agent;
 use verbena_hca_net::link;
 use verbena_hca_net::roce::management::{Agent, set_agent};
 use verbena_hca_os::errno::{Errno, Result};
@@ -61,6 +62,14 @@ impl Service {
     }
 
     fn open_to_other_hosts(&self) -> Result<()> {
+        if link::fabric().is_some() {
+            set_administration_agent(|answer| {
+                if let Some(service) = Service::existing() {
+                    service.inbox.put_administration(answer);
+                }
+            });
+            self.inbox.open(&mut self.lock().watch)?;
+        }
         if link::is_ethernet() {
             let mut state = self.lock();
             self.inbox.open(&mut state.watch)?;

@@ -9,7 +9,8 @@ use crate::event::{Event, EventKind};
 use crate::hosts::Hosts;
 use crate::identifier::Identifier;
 use crate::local_stream::LocalStream;
-use crate::port::Ports;
+use crate::membership::Administered;
+use crate::port::{Ports, random_word};
 use crate::reaper::Reaper;
 use crate::table::Table;
 use crate::watch::{Source, Watch};
@@ -29,7 +30,7 @@ const _: () = assert!(LONGEST_WAIT < TIME_WAIT);
 const BETWEEN_LOOKS: u64 = 1_000_000;
 
 /// A multicast group that an identifier has joined.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Membership {
     /// The library's name for it.
     pub uid: u64,
@@ -37,6 +38,8 @@ pub struct Membership {
     pub identifier: u32,
     /// Number of events that the program took.
     pub events_reported: u32,
+    /// The membership at subnet administration, on a fabric.
+    pub administered: Option<Box<Administered>>,
 }
 
 /// A connection to a listener whose request has not arrived yet.
@@ -75,6 +78,8 @@ pub struct State {
     /// Whether the thread listens to the alarms.
     has_alarms: bool,
     generations: u32,
+    /// The last transaction with subnet administration.
+    pub(crate) transactions: u64,
 }
 
 impl State {
@@ -98,6 +103,7 @@ impl State {
             alarms: Alarms::new()?,
             has_alarms: false,
             generations: 0,
+            transactions: u64::from(random_word()) << 32,
         })
     }
 

@@ -154,6 +154,23 @@ impl Port {
         })
     }
 
+    /// Returns the port's key that matches that of a packet: of the same partition, one of both a
+    /// full member's (10.9.3).
+    pub fn matching_p_key(&self, p_key: u16) -> Option<u16> {
+        let mut own = self.p_keys().iter().copied();
+        own.find(|key| {
+            key & partitions::DEFAULT != 0
+                && (key ^ p_key) & partitions::DEFAULT == 0
+                && (key | p_key) & partitions::FULL != 0
+        })
+    }
+
+    /// Returns the index of a partition key in the table; 0 if it is not there.
+    pub fn index_of_p_key(&self, p_key: u16) -> u16 {
+        let at = self.p_keys().iter().position(|key| *key == p_key);
+        at.unwrap_or(0) as u16
+    }
+
     /// Returns the GUID at an index.
     pub fn guid_at(&self, index: usize) -> u64 {
         match index {

@@ -26,6 +26,8 @@ pub const TRAP: Field = Field::at_byte(4, 16);
 pub const ISSUER: Field = Field::at_byte(6, 16);
 /// Number of the trap of changed capabilities of a port.
 pub const CAPABILITIES_CHANGED: u64 = 144;
+/// Number of the trap of a packet with a partition key that the port lacks.
+pub const BAD_P_KEY: u16 = 257;
 /// Size of a notice in a trap.
 pub const SIZE: usize = 64;
 

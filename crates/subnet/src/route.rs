@@ -2,10 +2,11 @@
 //! passes counts it.
 
 use crate::attribute::counters::Counter;
-use crate::attribute::port_info::state;
+use crate::attribute::port_info::{self, state};
 use crate::counters::Load;
 use crate::fabric::{End, Fabric, Kind};
 use crate::mad::Mad;
+use crate::{notice, partitions};
 
 /// LID of the next node, whichever it is.
 pub const PERMISSIVE: u16 = 0xffff;
@@ -29,8 +30,9 @@ pub struct Packet {
     pub source_qp: u32,
     /// Queue pair of the destination: 0 for subnet management, 1 for the other classes.
     pub qp: u32,
-    /// Index of the partition key at the sender.
-    pub p_key_index: u16,
+    /// Partition key: the sender's, then that of the port that has received the packet. Packets to
+    /// queue pair 0 have none.
+    pub p_key: u16,
 }
 
 impl Packet {
@@ -43,7 +45,7 @@ impl Packet {
             sl: self.sl,
             source_qp: self.qp,
             qp: self.source_qp,
-            p_key_index: self.p_key_index,
+            p_key: self.p_key,
         }
     }
 
@@ -57,15 +59,54 @@ impl Packet {
 }
 
 impl Fabric {
-    /// Carries a packet from a port to its destination; `None` if it is lost on the way.
+    /// Carries a packet from a port to its destination; `None` if it is lost on the way. A port
+    /// drops packets to other queue pairs than 0 whose partition key it lacks.
     pub fn carry(&mut self, from: End, packet: &mut Packet) -> Option<End> {
-        match packet.mad.is_directed() {
-            true => self.carry_directed(from, packet),
-            false => {
-                let to = packet.dlid;
-                self.carry_by_lid(from, to, packet.load(), packet.qp == 0)
-            }
+        if packet.mad.is_directed() {
+            return self.carry_directed(from, packet);
         }
+        let (to, is_management) = (packet.dlid, packet.qp == 0);
+        if !is_management && packet.p_key & partitions::DEFAULT == 0 {
+            // An adapter sends nothing with an invalid key.
+            return None;
+        }
+        let at = self.carry_by_lid(from, to, packet.load(), is_management)?;
+        (is_management || self.admit(at, packet)).then_some(at)
+    }
+
+    /// Returns whether the port at which a packet arrives has a partition key that matches the
+    /// packet's (10.9.3), which becomes the packet's. Otherwise the port counts a violation and
+    /// sends trap 257 (10.9.4, 14.2.5.1).
+    fn admit(&mut self, at: End, packet: &mut Packet) -> bool {
+        let Some(node) = self.nodes.get(at.node as usize) else {
+            return false;
+        };
+        let own = End {
+            node: at.node,
+            port: node.addressed(at.port),
+        };
+        let kind = node.kind;
+        let Some(port) = self.port_mut(own) else {
+            return false;
+        };
+        if let Some(key) = port.matching_p_key(packet.p_key) {
+            packet.p_key = key;
+            return true;
+        }
+        let violations = port_info::P_KEY_VIOLATIONS.get(&port.info) + 1;
+        let most = port_info::P_KEY_VIOLATIONS.most();
+        port_info::P_KEY_VIOLATIONS.set(&mut port.info, violations.min(most));
+        let lid = port.lid();
+        let mut content = notice::generic(notice::SECURITY, notice::BAD_P_KEY, lid, kind);
+        content[12..14].copy_from_slice(&packet.slid.to_be_bytes());
+        content[14..16].copy_from_slice(&packet.dlid.to_be_bytes());
+        content[16..20].copy_from_slice(&u32::from(packet.p_key).to_be_bytes());
+        let levels = u32::from(packet.sl) << 28;
+        content[20..24].copy_from_slice(&(levels | packet.source_qp).to_be_bytes());
+        content[24..28].copy_from_slice(&packet.qp.to_be_bytes());
+        self.traps.push((own, content));
+        self.version += 1;
+        false
     }
 
     /// Carries packets of an adapter's programs from its port to a LID, and returns the port that

@@ -164,10 +164,11 @@ impl Subnet {
     fn send_traps(&mut self, deliveries: &mut Vec<Delivery>) {
         while !self.fabric.traps.is_empty() {
             let traps = std::mem::take(&mut self.fabric.traps);
-            // A change of capabilities changes no table.
-            let is_sweep_due = traps
-                .iter()
-                .any(|(_, notice)| notice::TRAP.get(notice) != notice::CAPABILITIES_CHANGED);
+            // Neither a change of capabilities nor a wrong key changes a table.
+            let is_sweep_due = traps.iter().any(|(_, notice)| {
+                notice::TRAP.get(notice) != notice::CAPABILITIES_CHANGED
+                    && notice::TYPE.get(notice) != u64::from(notice::SECURITY)
+            });
             for (from, notice) in traps {
                 let Some(port) = self.fabric.port(from) else {
                     continue;
@@ -190,7 +191,7 @@ impl Subnet {
                     sl,
                     source_qp: 0,
                     qp: 0,
-                    p_key_index: 0,
+                    p_key: 0,
                 };
                 self.pass(from, packet, deliveries);
             }

@@ -36,7 +36,7 @@ fn packet(mad: Mad, dlid: u16, qp: u32) -> Packet {
         sl: 0,
         source_qp: qp,
         qp,
-        p_key_index: 0,
+        p_key: 0xffff,
     }
 }
 
@@ -611,4 +611,104 @@ fn adapters_with_consecutive_guids_have_different_ports() {
     let fabric = build(&verbena_topology::read(text.as_bytes()).unwrap()).unwrap();
     let guids = fabric.nodes[1..].iter().map(|node| node.ports[0].guid);
     assert_eq!(guids.collect::<Vec<_>>(), [0x10, 0x12, 0x21]);
+}
+
+/// A performance query of the first host to the second, with a partition key.
+fn query_other(subnet: &mut Subnet, p_key: u16) -> Vec<Delivery> {
+    let mad = request(class::PM, method::GET, 0x12, 0);
+    let packet = Packet {
+        p_key,
+        ..packet(mad, 3, 1)
+    };
+    subnet.transmit(HOST, packet)
+}
+
+fn set_keys(subnet: &mut Subnet, end: End, keys: &[u16]) {
+    let port = subnet.fabric.port_mut(end).unwrap();
+    port.tables_mut().p_keys = keys.to_vec();
+}
+
+fn violations(subnet: &Subnet, end: End) -> u64 {
+    port_info::P_KEY_VIOLATIONS.get(&subnet.fabric.port(end).unwrap().info)
+}
+
+#[test]
+fn a_datagram_with_a_partition_key_that_the_port_lacks_is_dropped_and_counted() {
+    let mut subnet = managed();
+    set_keys(&mut subnet, OTHER, &[0x7fff, 0x8010]);
+    // Full and limited members reach each other, and the answer comes in the key of the responder.
+    for (sent, answered) in [(0xffff, 0x7fff), (0x8010, 0x8010), (0x0010, 0x8010)] {
+        set_keys(&mut subnet, HOST, &[sent]);
+        let deliveries = query_other(&mut subnet, sent);
+        let keys: Vec<u16> = deliveries.iter().map(|one| one.packet.p_key).collect();
+        assert_eq!(keys, [sent], "{sent:#x} {answered:#x}");
+    }
+    assert_eq!(violations(&subnet, OTHER), 0);
+    // Two limited members do not, nor do others reach a port that lacks the key.
+    set_keys(&mut subnet, HOST, &[0x7fff]);
+    for (number, key) in (1..).zip([0x7fff, 0x8011]) {
+        let version = subnet.fabric.version;
+        assert_eq!(query_other(&mut subnet, key), []);
+        assert_eq!(violations(&subnet, OTHER), number);
+        // Programs learn of the counter, and the manager does not sweep.
+        assert_eq!(subnet.fabric.version, version + 1);
+    }
+    // Nothing is sent with an invalid key.
+    assert_eq!(query_other(&mut subnet, 0x8000), []);
+    assert_eq!(violations(&subnet, OTHER), 2);
+    let info = &mut subnet.fabric.port_mut(OTHER).unwrap().info;
+    port_info::P_KEY_VIOLATIONS.set(info, 0xffff);
+    assert_eq!(query_other(&mut subnet, 0x7fff), []);
+    assert_eq!(violations(&subnet, OTHER), 0xffff);
+}
+
+#[test]
+fn an_answer_to_a_port_that_lost_the_key_is_a_violation_there() {
+    let mut subnet = managed();
+    set_keys(&mut subnet, HOST, &[0x8010]);
+    assert_eq!(query_other(&mut subnet, 0xffff), []);
+    assert_eq!(
+        (violations(&subnet, HOST), violations(&subnet, OTHER)),
+        (1, 0)
+    );
+}
+
+#[test]
+fn trap_257_names_the_key_and_both_queue_pairs() {
+    let mut subnet = bare();
+    for end in [
+        End {
+            node: SWITCH,
+            port: 0,
+        },
+        HOST,
+        OTHER,
+    ] {
+        let info = &mut subnet.fabric.port_mut(end).unwrap().info;
+        port_info::SM_LID.set(info, 2);
+        port_info::STATE.set(info, state::ACTIVE);
+    }
+    for port in [1, 2] {
+        let end = End { node: SWITCH, port };
+        let info = &mut subnet.fabric.port_mut(end).unwrap().info;
+        port_info::STATE.set(info, state::ACTIVE);
+    }
+    let forwarding = subnet.fabric.nodes[SWITCH as usize].forwarding.as_mut();
+    let forwarding = forwarding.unwrap();
+    switch_info::LINEAR_TOP.set(&mut forwarding.info, 3);
+    forwarding.set_port(2, 1);
+    forwarding.set_port(3, 2);
+    let traps = query_other(&mut subnet, 0x8011);
+    let [Delivery { at, packet }] = &traps[..] else {
+        panic!("{traps:?}");
+    };
+    assert_eq!(
+        (*at, packet.qp, packet.mad.method()),
+        (HOST, 0, method::TRAP)
+    );
+    let notice = packet.mad.data();
+    // Security, of a channel adapter, trap 257 of LID 3; LIDs, key, queue pairs.
+    assert_eq!(notice[..8], [0x82, 0, 0, 1, 1, 1, 0, 3]);
+    assert_eq!(notice[12..20], [0, 2, 0, 3, 0, 0, 0x80, 0x11]);
+    assert_eq!(notice[20..28], [0, 0, 0, 1, 0, 0, 0, 1]);
 }

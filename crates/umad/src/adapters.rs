@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
 
 use verbena_subnet::attribute::port_info;
-use verbena_subnet::mad::{Mad, SIZE};
+use verbena_subnet::mad::{Mad, SIZE, class};
 use verbena_subnet::{Delivery, End, Fabric, Kind, Load, Packet, Port};
 
 use crate::files::{FileId, GENERAL_SERVICES};
@@ -104,7 +104,8 @@ impl Adapters {
     }
 
     /// Returns the packet of a message with a datagram, and the port that it leaves by; `None` if
-    /// it is no such message, or is not from a program's queue pair to queue pair 1.
+    /// it is no such message, or is not to queue pair 1 from a queue pair of the program, or a
+    /// request of its connection manager to subnet administration from queue pair 1.
     pub fn sent(&mut self, id: FileId, message: &[u8], fabric: &Fabric) -> Option<(End, Packet)> {
         let datagram = Datagram::of(message)?;
         let adapter = self.all.get_mut(&id)?;
@@ -112,18 +113,32 @@ impl Adapters {
             node: adapter.node,
             port: datagram.port,
         };
+        let port = fabric.port(end)?;
         let packet = Packet {
             mad: Mad::of(&datagram.data)?,
-            slid: fabric.port(end)?.lid(),
+            slid: port.lid(),
             dlid: datagram.lid,
             sl: datagram.service_level,
             source_qp: datagram.queue_pair,
             qp: datagram.peer,
-            p_key_index: 0,
+            p_key: datagram.p_key,
         };
+        // The table may have changed since.
+        if !port.p_keys().contains(&packet.p_key) {
+            return None;
+        }
         let known = &mut adapter.queue_pairs;
         let is_known = known.len() < MOST_QUEUE_PAIRS || known.contains(&packet.source_qp);
-        if packet.qp != GENERAL_SERVICES || packet.source_qp <= GENERAL_SERVICES || !is_known {
+        let is_allowed = match packet.source_qp {
+            0 => false,
+            // Transactions of device files lack the highest bit.
+            GENERAL_SERVICES => {
+                let is_request = !packet.mad.is_response();
+                is_request && packet.mad.class() == class::SA && packet.mad.tid() >> 63 == 1
+            }
+            _ => true,
+        };
+        if packet.qp != GENERAL_SERVICES || !is_allowed || !is_known {
             return None;
         }
         known.insert(packet.source_qp);
@@ -158,6 +173,7 @@ impl Adapters {
                 lid: packet.slid,
                 queue_pair: packet.qp,
                 peer: packet.source_qp,
+                p_key: packet.p_key,
                 data,
             };
             all.extend(ids.iter().map(|id| (*id, message.bytes().to_vec())));
@@ -429,6 +445,7 @@ mod tests {
             lid: 1,
             queue_pair: 7,
             peer: GENERAL_SERVICES,
+            p_key: 0xffff,
             data: [0; SIZE],
         };
         let (at, sent) = adapters.sent(1, &datagram.bytes(), &fabric).unwrap();

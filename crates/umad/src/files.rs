@@ -20,6 +20,8 @@ pub type FileId = u64;
 const LEAST: usize = 36;
 /// Bytes of a datagram that a program gets back with a request that was not answered.
 const RETURNED: usize = 24;
+/// Largest number of an agent, of all files.
+const MOST_AGENT: u32 = 0x7fff_ffff;
 /// Requests that wait for an answer at the same time, of all files; further ones count as not
 /// answered.
 const MOST_PENDING: usize = 100_000;
@@ -159,7 +161,8 @@ impl Files {
     }
 
     fn register(&mut self, file: FileId, is_second: bool, argument: &mut [u8]) -> Result<(), i32> {
-        self.high = self.high.wrapping_add(1).max(1);
+        // The highest bit is that of transactions of adapters.
+        self.high = (self.high.wrapping_add(1) & MOST_AGENT).max(1);
         let agent = match is_second {
             true => Agent::of_second(argument, self.high)?,
             false => Agent::of_first(argument, self.high)?,
@@ -214,7 +217,7 @@ impl Files {
             sl: port_info::SM_SL.get(&port.info) as u8,
             source_qp: GENERAL_SERVICES,
             qp: GENERAL_SERVICES,
-            p_key_index: 0,
+            p_key: port.p_key(0),
         };
         self.send(from, packet);
     }
@@ -265,7 +268,7 @@ impl Files {
             sl: header.sl,
             source_qp: agent.qp,
             qp: header.qp,
-            p_key_index: header.p_key_index,
+            p_key: port.p_key(header.p_key_index),
             mad,
         };
         if is_request && header.timeout > 0 {
@@ -293,11 +296,15 @@ impl Files {
         }
     }
 
-    /// Gives an answer to the file whose request waits for it. A late answer is dropped.
+    /// Gives an answer to the file whose request waits for it. A late answer is dropped. Those to
+    /// requests of connection managers go to the adapters of the port's node.
     fn answer(&mut self, at: End, packet: Packet) {
         let key = (packet.mad.tid(), packet.mad.class());
         let high = (packet.mad.tid() >> 32) as u32;
         let Some(&(file, agent)) = self.agents.get(&high) else {
+            if high >> 31 == 1 && packet.qp == GENERAL_SERVICES {
+                self.for_adapters.push(Delivery { at, packet });
+            }
             return;
         };
         let at = self.addressed(at);
@@ -344,8 +351,7 @@ impl Files {
         let Some(this) = self.files.get(&file) else {
             return;
         };
-        let lmc = self.subnet.fabric.port(at).map_or(0, |port| port.lmc());
-        let header = Header::received(agent, &packet, lmc);
+        let header = Header::received(agent, &packet, self.subnet.fabric.port(at));
         let has_rmpp = this.agents[agent as usize]
             .as_ref()
             .is_some_and(|agent| agent.has_rmpp);

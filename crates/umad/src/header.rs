@@ -1,7 +1,7 @@
 //! `struct ib_user_mad_hdr`, in front of each datagram.
 
-use verbena_subnet::Packet;
 use verbena_subnet::mad::Mad;
+use verbena_subnet::{Packet, Port};
 
 /// Size with an index of a partition key.
 pub const LONG: usize = 64;
@@ -59,8 +59,9 @@ impl Header {
         }
     }
 
-    /// Returns the header of a packet that an agent receives.
-    pub fn received(agent: u32, packet: &Packet, lmc: u8) -> Header {
+    /// Returns the header of a packet that an agent receives at a port.
+    pub fn received(agent: u32, packet: &Packet, port: Option<&Port>) -> Header {
+        let lmc = port.map_or(0, Port::lmc);
         Header {
             agent,
             status: 0,
@@ -71,7 +72,7 @@ impl Header {
             lid: packet.slid,
             sl: packet.sl,
             path_bits: (packet.dlid & ((1 << lmc) - 1)) as u8,
-            p_key_index: packet.p_key_index,
+            p_key_index: port.map_or(0, |port| port.index_of_p_key(packet.p_key)),
         }
     }
 

@@ -18,7 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use verbena_abi::ibv_ah_attr;
 use verbena_fabric_protocol::{Datagram, Destination, NodeState, PortState};
@@ -309,6 +309,26 @@ impl Fabric {
         let connection = self.connection().ok()?;
         TrafficTable::open(connection.traffic(), destination(vector))
     }
+}
+
+/// Receives answers to queue pair 1, which the processes of a node share.
+static AGENT: OnceLock<fn(&Datagram)> = OnceLock::new();
+/// The queue pair of general services.
+const GENERAL_SERVICES: u32 = 1;
+
+/// Sets the function that is called with each datagram to queue pair 1 of the node. It must not
+/// block. Only the first call has an effect.
+pub fn set_administration_agent(agent: fn(&Datagram)) {
+    let _ = AGENT.set(agent);
+}
+
+/// Gives a datagram to that function, if it is to queue pair 1. Returns whether it is.
+pub fn take_administration(datagram: &Datagram) -> bool {
+    let is_to_agent = datagram.queue_pair == GENERAL_SERVICES;
+    if let Some(agent) = AGENT.get().filter(|_| is_to_agent) {
+        agent(datagram);
+    }
+    is_to_agent
 }
 
 /// Returns whether an error of a connection says that the process that keeps the fabric has ended.

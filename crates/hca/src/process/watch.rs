@@ -73,7 +73,9 @@ impl Process {
         }
         let lost = changes.any && self.look_at_paths();
         for datagram in fabric.take_datagrams() {
-            self.take_management_datagram(&datagram);
+            if !crate::fabric::take_administration(&datagram) {
+                self.take_management_datagram(&datagram);
+            }
         }
         for (port, change) in changes.ports {
             // These were reported before, unless a rule keeps the port down.

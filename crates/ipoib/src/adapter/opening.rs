@@ -24,6 +24,8 @@ use crate::group;
 use crate::lane::{DEPTH, Lane, PATIENCE, Slots};
 use crate::management::{self, Management};
 
+/// Key of the default partition.
+const DEFAULT_PARTITION: u16 = 0xffff;
 /// Time for which the broadcast group is waited for: the subnet manager may have just started.
 const LONGEST_JOIN: Duration = Duration::from_secs(12);
 const WAIT: Duration = Duration::from_millis(100);
@@ -83,7 +85,9 @@ impl Adapter {
         let (management, administration) = match attributes.has_reregistration {
             true => {
                 let mut management = Management::new(context, &domain, &channel)?;
-                start(management.pair(), (port, 0), management::QUEUE_KEY)?;
+                // Subnet administration is reached in the default partition, as in Linux.
+                let index = context.partition(port, DEFAULT_PARTITION).unwrap_or(0);
+                start(management.pair(), (port, index), management::QUEUE_KEY)?;
                 management.start_receiving();
                 let local = Local { gid, partition };
                 let joined = join_broadcast(&mut management, &channel, local, (port, &attributes))?;

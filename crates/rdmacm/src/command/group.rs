@@ -8,6 +8,7 @@ use crate::causes;
 use crate::channel::Waiting;
 use crate::event::{Event, EventKind, Parameters};
 use crate::identifier::Space;
+use crate::membership::EVERY_MEMBER;
 use crate::path::{Path, mapped};
 use crate::state::{Membership, State};
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,9 +16,6 @@ use verbena_abi::ibv_gid;
 use verbena_faults::cm::CmEvent;
 use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
-
-/// The queue pair number of every group.
-const EVERY_MEMBER: u32 = 0xff_ffff;
 
 /// The bit of a P_Key that the addresses of groups always have.
 const FULL_MEMBER: u16 = 0x8000;
@@ -33,6 +31,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: JoinIpMulticast = command.read()?;
     let address = address::parse(&wanted.addr)?.ok_or(Errno::EINVAL)?;
     let identifier = state.identifier(command.channel, wanted.id)?;
+    let (path, space) = (identifier.path, identifier.space);
     if !identifier.has_device() || !identifier.space.is_datagram() {
         return Err(Errno::EINVAL);
     }
@@ -46,6 +45,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         uid: wanted.uid,
         identifier: wanted.id,
         events_reported: 0,
+        administered: None,
     };
     let id = state.groups.insert(membership).ok_or(Errno::ENOMEM)?;
     let answer = CreateIdAnswer { id };
@@ -56,6 +56,10 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         return Err(error);
     }
     let failure = causes::take(&[CmEvent::MulticastError]);
+    if failure.is_none() && link::fabric().is_some() {
+        state.begin_membership(id, path, group, space);
+        return Ok(());
+    }
     vector.dgid = group;
     if !link::is_ethernet() {
         vector.dlid = multicast_lid(&group);
@@ -92,12 +96,13 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
 /// That of [`super::execute`].
 pub unsafe fn leave(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: DestroyId = command.read()?;
-    let membership = *state.groups.get(wanted.id).ok_or(Errno::ENOENT)?;
-    state.identifier(command.channel, membership.identifier)?;
-    state.groups.remove(wanted.id);
+    let membership = state.groups.get(wanted.id).ok_or(Errno::ENOENT)?;
+    let (identifier, reported) = (membership.identifier, membership.events_reported);
+    state.identifier(command.channel, identifier)?;
+    state.remove_membership(wanted.id);
     state.take_events(command.channel, |waiting| waiting.group == Some(wanted.id));
     // SAFETY: the caller promises valid addresses inside the command.
-    unsafe { command.answer_reported(wanted.response, membership.events_reported) }
+    unsafe { command.answer_reported(wanted.response, reported) }
 }
 
 /// Returns the group's MGID over RoCE: the group's address itself (annex A17.9.1), which must have

@@ -4,7 +4,7 @@
 use super::Records;
 use super::event::{ISSUER_GUID, Notice};
 use super::record::{Component, at, matches};
-use crate::fabric::{End, Fabric, UNICAST_LIDS};
+use crate::fabric::{End, Fabric, Port, UNICAST_LIDS};
 use crate::field::Field;
 use crate::mad::{Mad, method, sa_status};
 use crate::notice::{GENERIC, ISSUER, PRODUCER, TRAP, TYPE};
@@ -44,11 +44,12 @@ const COMPONENTS: [Component; 2] = [Component::Bytes(0, 16), at(16, 16)];
 struct Subscription {
     /// GUID of the subscriber's port.
     guid: u64,
+    /// Which of the port's LIDs the request came from.
+    path_bits: u16,
     /// The request: reports go back as its answer went.
-    lid: u16,
     queue_pair: u32,
     sl: u8,
-    p_key_index: u16,
+    p_key: u16,
     /// InformInfo, with the subscriber's queue pair.
     info: [u8; SIZE],
 }
@@ -81,10 +82,10 @@ impl Subscriptions {
         let port = fabric.port(from).ok_or(sa_status::REQUEST_INVALID)?;
         let subscription = Subscription {
             guid: port.guid,
-            lid: packet.slid,
+            path_bits: packet.slid - port.lid(),
             queue_pair: packet.source_qp,
             sl: packet.sl,
-            p_key_index: packet.p_key_index,
+            p_key: packet.p_key,
             info,
         };
         let known = self.all.iter().position(|one| one.is_same(&subscription));
@@ -144,9 +145,12 @@ impl Subscriptions {
             }
             let subscriber = fabric.end_of_guid(one.guid);
             let may_see = subscriber.is_some_and(|to| notice.is_visible(fabric, to));
-            if may_see {
+            if let Some(to) = subscriber
+                .and_then(|end| fabric.port(end))
+                .filter(|_| may_see)
+            {
                 *transaction = transaction.wrapping_add(1);
-                reports.push(one.report(notice, from, *transaction));
+                reports.push(one.report(notice, from, to, *transaction));
             }
             may_see || notice.is_of_group() || FIRST_LID.get(&one.info) == ANY
         });
@@ -157,7 +161,7 @@ impl Subscriptions {
 impl Subscription {
     /// Returns whether two are the same but for their priority and age.
     fn is_same(&self, other: &Subscription) -> bool {
-        let address = |one: &Subscription| (one.guid, one.lid, one.queue_pair);
+        let address = |one: &Subscription| (one.guid, one.path_bits, one.queue_pair);
         // A range of LIDs is not looked at if there is a GID.
         let compared = match other.info[GID] == [0; 16] {
             true => GID.start..SIZE,
@@ -190,7 +194,8 @@ impl Subscription {
             && wanted(OF_PRODUCER, ANY_PRODUCER, PRODUCER.get(bytes))
     }
 
-    fn report(&self, notice: &Notice, from: u16, transaction: u32) -> Packet {
+    /// Returns the report to the subscriber's port, which may have got another LID since.
+    fn report(&self, notice: &Notice, from: u16, to: &Port, transaction: u32) -> Packet {
         let mut mad = Mad::empty();
         mad.set_class(crate::mad::class::SA, super::VERSION);
         mad.set_method(method::REPORT);
@@ -201,11 +206,11 @@ impl Subscription {
         Packet {
             mad,
             slid: from,
-            dlid: self.lid,
+            dlid: to.lid() | self.path_bits & ((1 << to.lmc()) - 1),
             sl: self.sl,
             source_qp: 1,
             qp: self.queue_pair,
-            p_key_index: self.p_key_index,
+            p_key: self.p_key,
         }
     }
 
@@ -295,7 +300,7 @@ mod tests {
             sl: 0,
             source_qp: QUEUE_PAIR,
             qp: 1,
-            p_key_index: 0,
+            p_key: 0xffff,
         };
         subnet.transmit(HOST, packet)
     }
@@ -458,6 +463,18 @@ mod tests {
     }
 
     #[test]
+    fn reports_follow_the_subscriber_to_another_lid() {
+        let mut subnet = managed("");
+        assert_eq!(set(&mut subnet, &info(ADD, 0xffff)), 0);
+        let port = subnet.fabric.port_mut(HOST).unwrap();
+        crate::attribute::port_info::LID.set(&mut port.info, 9);
+        // The manager's sweep fills the tables.
+        let down = subnet.change_link(OTHER, physical::DISABLED);
+        assert_eq!(traps(&down), [128, 65]);
+        assert!(down.iter().all(|one| one.packet.dlid == 9), "{down:?}");
+    }
+
+    #[test]
     fn subscriptions_are_bounded() {
         let mut subscriptions = Subscriptions::default();
         let subnet = managed("");
@@ -471,7 +488,7 @@ mod tests {
                 sl: 0,
                 source_qp: queue_pair as u32,
                 qp: 1,
-                p_key_index: 0,
+                p_key: 0xffff,
             };
             subscriptions.set(&subnet.fabric, &packet).err()
         };
@@ -486,7 +503,7 @@ mod tests {
             sl: 0,
             source_qp: 9,
             qp: 1,
-            p_key_index: 0,
+            p_key: 0xffff,
         };
         let refused = subscriptions.set(&subnet.fabric, &packet);
         assert_eq!(refused.err(), Some(0x100));

@@ -217,6 +217,7 @@ impl Qp {
             lid: vector.dlid,
             queue_pair: self.number,
             peer: packet.route.destination.number,
+            p_key: self.p_key().0,
             data,
         });
     }

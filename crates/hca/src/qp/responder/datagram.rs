@@ -21,6 +21,8 @@ use verbena_transport::datagram::{self, Receiver};
 use verbena_transport::fault::{Consequence, Fault, Next, ReceiveFate, Responder};
 use verbena_wire::QKey;
 
+/// The bits of a partition key in which full and limited members of a partition agree.
+const MEMBERS: u16 = 0x7fff;
 /// Bytes of a global route header, and of the room for one at the beginning of every receive.
 const ROUTE: usize = 40;
 
@@ -102,6 +104,10 @@ impl Process {
         let Some(queue_pair) = self.queue_pairs.find(received.queue_pair) else {
             return;
         };
+        // The key is the port's own; the queue pair may be in another partition.
+        if (queue_pair.p_key().0 ^ received.p_key) & MEMBERS != 0 {
+            return;
+        }
         let datagram = Datagram {
             qkey: GENERAL_SERVICES_KEY,
             immediate: None,
