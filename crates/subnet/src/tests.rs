@@ -613,14 +613,21 @@ fn adapters_with_consecutive_guids_have_different_ports() {
     assert_eq!(guids.collect::<Vec<_>>(), [0x10, 0x12, 0x21]);
 }
 
-/// A performance query of the first host to the second, with a partition key.
-fn query_other(subnet: &mut Subnet, p_key: u16) -> Vec<Delivery> {
+/// Sends a performance query of the first host to the second, with a partition key.
+fn send_query(subnet: &mut Subnet, p_key: u16) -> Vec<Delivery> {
     let mad = request(class::PM, method::GET, 0x12, 0);
     let packet = Packet {
         p_key,
         ..packet(mad, 3, 1)
     };
     subnet.transmit(HOST, packet)
+}
+
+/// Returns the answers to such a query.
+fn query_other(subnet: &mut Subnet, p_key: u16) -> Vec<Delivery> {
+    let mut deliveries = send_query(subnet, p_key);
+    deliveries.retain(|one| one.packet.mad.class() == class::PM);
+    deliveries
 }
 
 fn set_keys(subnet: &mut Subnet, end: End, keys: &[u16]) {
@@ -698,7 +705,7 @@ fn trap_257_names_the_key_and_both_queue_pairs() {
     switch_info::LINEAR_TOP.set(&mut forwarding.info, 3);
     forwarding.set_port(2, 1);
     forwarding.set_port(3, 2);
-    let traps = query_other(&mut subnet, 0x8011);
+    let traps = send_query(&mut subnet, 0x8011);
     let [Delivery { at, packet }] = &traps[..] else {
         panic!("{traps:?}");
     };

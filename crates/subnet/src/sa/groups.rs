@@ -269,6 +269,7 @@ impl Groups {
         record[MGID].copy_from_slice(&mgid);
         record[PORT_GID].fill(0);
         JOIN_STATE.set(&mut record, 0);
+        SCOPE.set(&mut record, u64::from(mgid[1] & 0xf));
         for (byte, default) in [(38, 4), (42, 3), (43, 18)] {
             let value = record[byte] & 0x3f;
             record[byte] = 0x80 | if value == 0 { default } else { value };
