@@ -9,7 +9,7 @@ use verbena_subnet::{Delivery, End, Fault, Packet, Subnet};
 
 use crate::agents::{Agent, MOST_AGENTS};
 use crate::header::{Header, LONG, SHORT};
-use crate::pending::Pending;
+use crate::pending::{Key, Pending};
 use crate::protocol::control;
 use crate::protocol::errno::{EAGAIN, EINVAL, ENODEV, ENOMEM, ENOTTY, ETIMEDOUT};
 use crate::rmpp;
@@ -52,6 +52,8 @@ pub struct Files {
     /// Files by the number of an agent, and its index.
     agents: HashMap<u32, (FileId, u32)>,
     pending: Pending,
+    /// The request that is being sent, until its answer comes.
+    awaited: Option<(Key, FileId)>,
     high: u32,
     outputs: Vec<Output>,
     /// Datagrams for queue pairs of adapters.
@@ -191,10 +193,11 @@ impl Files {
     /// must be counted before.
     pub fn needs_counts(&self, file: FileId, bytes: &[u8]) -> bool {
         let header = self.files.get(&file).map(|this| this.header);
-        let mad = header.and_then(|size| Mad::of(bytes.get(size..)?));
-        mad.is_some_and(|mad| match mad.class() {
+        // Version, class, class version, method.
+        let mad = header.and_then(|size| bytes.get(size..)?.first_chunk::<4>());
+        mad.is_some_and(|[_, class, _, method]| match *class {
             class::PM => true,
-            class::SM_LID | class::SM_DIRECTED => mad.method() == method::SET,
+            class::SM_LID | class::SM_DIRECTED => *method == method::SET,
             _ => false,
         })
     }
@@ -233,6 +236,37 @@ impl Files {
     ///
     /// Fails with an errno.
     pub fn write(&mut self, file: FileId, bytes: &[u8]) -> Result<(), i32> {
+        let (at, header, packet) = self.written(file, bytes)?;
+        if packet.mad.is_response() || header.timeout == 0 {
+            self.send(at, packet);
+            return Ok(());
+        }
+        let key = (packet.mad.tid(), packet.mad.class());
+        if self.pending.has(key) {
+            return Err(EINVAL);
+        }
+        if self.pending.count() >= MOST_PENDING {
+            self.expire_at_once(file, header, &packet.mad);
+            return Ok(());
+        }
+        // Agents answer at once: a request waits, with a copy of its packet, only if none does.
+        let (slid, p_key) = (packet.slid, packet.p_key);
+        self.awaited = Some((key, file));
+        self.send(at, packet);
+        if self.awaited.take().is_some() {
+            let (_, _, again) = self.written(file, bytes)?;
+            let again = Packet {
+                slid,
+                p_key,
+                ..again
+            };
+            self.pending.add(key, file, at, header, again);
+        }
+        Ok(())
+    }
+
+    /// Returns the port, the header and the packet of a write.
+    fn written(&self, file: FileId, bytes: &[u8]) -> Result<(End, Header, Packet), i32> {
         let this = self.files.get(&file).ok_or(EINVAL)?;
         let (at, size) = (this.at, this.header);
         if bytes.len() < size + LEAST {
@@ -251,14 +285,12 @@ impl Files {
             false if length > SIZE => return Err(EINVAL),
             false => {}
         }
-        let is_request = !mad.is_response();
-        if is_request {
+        if !mad.is_response() {
             mad.set_tid(u64::from(agent.high) << 32 | mad.tid() & 0xffff_ffff);
         }
         let port = self.subnet.fabric.port(at).ok_or(ENODEV)?;
         let base = port.lid();
         let is_directed = mad.class() == class::SM_DIRECTED;
-        let key = (mad.tid(), mad.class());
         let packet = Packet {
             slid: match is_directed {
                 true => verbena_subnet::PERMISSIVE,
@@ -271,18 +303,7 @@ impl Files {
             p_key: port.p_key(header.p_key_index),
             mad,
         };
-        if is_request && header.timeout > 0 {
-            if self.pending.has(key) {
-                return Err(EINVAL);
-            }
-            if self.pending.count() >= MOST_PENDING {
-                self.expire_at_once(file, header, &packet.mad);
-                return Ok(());
-            }
-            self.pending.add(key, file, at, header, &packet);
-        }
-        self.send(at, packet);
-        Ok(())
+        Ok((at, header, packet))
     }
 
     /// Gives datagrams to the programs that receive them.
@@ -309,7 +330,14 @@ impl Files {
         };
         let at = self.addressed(at);
         let is_here = self.files.get(&file).is_some_and(|file| file.at == at);
-        if is_here && self.pending.answered(key).is_some() {
+        if !is_here {
+            return;
+        }
+        let is_awaited = self.awaited == Some((key, file));
+        if is_awaited {
+            self.awaited = None;
+        }
+        if is_awaited || self.pending.answered(key).is_some() {
             self.queue(file, agent, at, packet);
         }
     }

@@ -49,12 +49,12 @@ impl Pending {
     }
 
     /// Adds a request, which waits from now on.
-    pub fn add(&mut self, key: Key, file: FileId, from: End, header: Header, packet: &Packet) {
+    pub fn add(&mut self, key: Key, file: FileId, from: End, header: Header, packet: Packet) {
         let request = Request {
             file,
             from,
             header,
-            packet: packet.clone(),
+            packet,
             retries: header.retries,
             number: 0,
         };

@@ -115,7 +115,8 @@ fn roce_mgid(group: IpAddr, path: &Path) -> Option<[u8; 16]> {
 }
 
 /// Returns the group's MGID (RFC 4391, section 4): of an IP group, link-local, in the partition.
-/// RDMA_PS_UDP marks its MGIDs so that they differ from those of IP over InfiniBand. An IPv6
+/// RDMA_PS_UDP has a signature of its own in the place of IP over InfiniBand's (Linux'
+/// `cma_set_mgid`): subnet managers take groups with the latter for those of IP links. An IPv6
 /// address that is an MGID already stays as it is.
 fn mgid_of(group: IpAddr, space: Space, pkey: u16) -> Option<[u8; 16]> {
     let mut mgid = [0; 16];
@@ -142,7 +143,7 @@ fn mgid_of(group: IpAddr, space: Space, pkey: u16) -> Option<[u8; 16]> {
         IpAddr::V4(_) => return None,
     }
     if space == Space::Udp {
-        mgid[7] = 0x01;
+        mgid[3] = 0x01;
     }
     Some(mgid)
 }
@@ -168,7 +169,7 @@ mod tests {
         expected[..6].copy_from_slice(&[0xff, 0x12, 0x40, 0x1b, 0xff, 0xff]);
         expected[12..].copy_from_slice(&[0, 1, 2, 3]);
         assert_eq!(of("224.1.2.3", Space::Ipoib), Some(expected));
-        expected[7] = 1;
+        expected[3] = 0x01;
         assert_eq!(of("224.1.2.3", Space::Udp), Some(expected));
         assert_eq!(of("127.0.0.1", Space::Udp), None);
         assert_eq!(of("::1", Space::Udp), None);
