@@ -106,7 +106,8 @@ def moved(mode: str, place: Place) -> Outcome:
               f'for look in $(seq 100); do [ "$({first})" = 0x8010 ] && break; sleep 0.1; done; {first}; done; '
               "touch moved; wait $other; touch over; wait $end; kill $manager; wait")
     ended = up(place, script, "--sm", "none", "--topology", "fat-tree:4")
-    return lacks(ended, {"^0x8010$": 2, "^2 packets transmitted, 2 received": 2}) or passed()
+    # On a busy machine ping sends more requests before the second answer.
+    return lacks(ended, {"^0x8010$": 2, r"^\d+ packets transmitted, [2-9]\d* received": 2}) or passed()
 
 
 def records(text: str) -> set[tuple[str, str, int]]:

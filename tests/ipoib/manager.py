@@ -123,7 +123,7 @@ def partitioned(members: str, server: str, place: Place) -> Outcome:
     """Connections between interfaces of a partition are in that partition: in the default one two limited members do not talk."""
     if missing := required(UTILS):
         return missing
-    (place.directory / "partitions.conf").write_text(f"Default=0x7fff : ALL=limited;\nstorage=0x10, ipoib : {members};\n")
+    (place.directory / "partitions.conf").write_text(f"Default=0x7fff : ALL=limited, SELF=full;\nstorage=0x10, ipoib : {members};\n")
     mine = "--partition 0x10"
     script = (IPOIB.format(server, mine, 2, RUN + "rping -s -C 1") + " & "
               + IPOIB.format("host3", mine, 1, PINGED.format(2) + "echo connected") + "; wait")

@@ -591,7 +591,7 @@ fn xdr_is_in_the_second_set_of_extended_speeds() {
         let answer = directed(&mut subnet, path, get(port_info::NUMBER, port)).unwrap();
         let info = answer.data();
         // Reserved bit, active, supported, enabled.
-        assert_eq!(info[56], 0b0_01_01_001);
+        assert_eq!(info[56], 0b0010_1001);
         assert_eq!(port_info::EXTENDED_ACTIVE.get(info), 0);
         assert_eq!(port_info::EXTENDED_SUPPORTED.get(info), 15);
     }

@@ -49,7 +49,7 @@ fn guid(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
-/// What a row of PORTS states about a port.
+/// Contents of a row of PORTS.
 struct Port {
     lid: Option<u64>,
     guid: Option<u64>,

@@ -759,7 +759,8 @@ fn lists_and_tables_state_the_hardware() {
                NodeDesc,NumPorts,NodeType,SystemImageGUID,NodeGUID,DeviceID,VendorID\n\
                \"n1\",1,1,0x0c42a10300000f04,0x0c42a10300000f05,4129,0x2c9\n\
                \"leaf\",65,2,0x0c42a10300000a00,0x0c42a10300000a01,0xd2f2,0x2c9\nEND_NODES\n\
-               START_SWITCHES\nNodeGUID,LinearFDBCap,ENP0\n0x0c42a10300000a01,49152,1\nEND_SWITCHES\n\
+               START_SWITCHES\nNodeGUID,LinearFDBCap,ENP0\n0x0c42a10300000a01,49152,1\n\
+               END_SWITCHES\n\
                START_PORTS\nNodeGuid,PortGuid,PortNum,LID,LinkWidthActv,LinkSpeedActv,LMC,VLCap\n\
                0x0c42a10300000f05,0x0c42a10300000f06,1,2,2,2048,3,4\n\
                0x0c42a10300000a01,0x0c42a10300000a01,0,1,N/A,N/A,1,2\n\
