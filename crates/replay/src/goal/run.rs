@@ -67,7 +67,7 @@ pub fn run(
         let reason = "a schedule needs at least one node";
         return Err(Failure::System(reason.to_owned()));
     }
-    let job = Job::new(system, fidelity, nodes, cyclic(schedule.ranks, nodes));
+    let job = Job::alone(system, fidelity, nodes, cyclic(schedule.ranks, nodes));
     let mut all = BTreeMap::new();
     let paths = Rc::new(Paths::default());
     for (&rank, operations) in &schedule.operations {
@@ -88,11 +88,12 @@ pub fn run(
     // Of ranks that end together the first.
     let last = all.values().rev().max_by_key(|tasks| tasks.end.get());
     let computing = last.map_or(Time::ZERO, |tasks| tasks.computing.get());
+    let traffic = job.traffic();
     Ok(Ends {
         ends,
         computing,
-        bottleneck: job.bottleneck(),
-        hot_ports: job.hot_ports(),
+        bottleneck: job.cluster().bottleneck(&traffic),
+        hot_ports: job.cluster().hot_ports(&traffic),
     })
 }
 

@@ -179,6 +179,18 @@ impl Tree {
         }
     }
 
+    /// Returns a node near a partition: for a leaf its first; spines and cores are shared by all.
+    pub fn home(&self, place: usize) -> usize {
+        match place.checked_sub(self.nodes) {
+            None => place,
+            Some(leaf) if leaf < self.leaves => leaf * self.half,
+            Some(upper) => {
+                let switches = (self.pods + self.half) * self.half;
+                (upper - self.leaves) % switches * self.nodes / switches
+            }
+        }
+    }
+
     /// Returns the path from a node to a port.
     pub fn route(&self, from: usize, to: Port) -> Route {
         let mut route = Route::default();
