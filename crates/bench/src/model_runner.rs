@@ -145,12 +145,15 @@ impl Runner {
     fn started(&self, benchmarks: &[&'static Benchmark]) -> (Receiver<News>, Vec<JoinHandle<()>>) {
         let next = Arc::new(AtomicUsize::new(0));
         let (sender, receiver) = channel();
-        limit_threads(self.options.threads.max(1));
-        let threads = (0..self.options.threads.max(1)).map(|_| {
+        limit_threads(self.options.threads);
+        let busy: Vec<_> = (0..self.options.threads.max(1))
+            .map(|_| register())
+            .collect();
+        let threads = busy.into_iter().map(|busy| {
             let (sender, next) = (sender.clone(), Arc::clone(&next));
             let (runner, benchmarks) = (self.clone(), benchmarks.to_vec());
             std::thread::spawn(move || {
-                let _busy = register();
+                let _busy = busy;
                 while !runner.is_stopped() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(benchmark) = benchmarks.get(number) else {

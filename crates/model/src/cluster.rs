@@ -9,7 +9,7 @@ use crate::component::{BusModel, MemoryModel, Network, Port, ReadRecords};
 use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, Congestion, CorePair, Cpu, System};
 use crate::stage;
-use crate::threads::{Report, Sent, Thread};
+use crate::threads::{Crossing, Report, Thread};
 use crate::traffic::{Bottleneck, HOTTEST, HotPort, Traffic};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
@@ -93,11 +93,20 @@ impl Cluster {
     }
 
     /// Like [`Cluster::of_places`], for the part of the nodes that a thread has. Activities of
-    /// other nodes must not start here, and messages between nodes have no callback `placed`.
+    /// other nodes must not start here, and messages between nodes are reliable and have no callback
+    /// `placed`.
+    ///
+    /// # Panics
+    ///
+    /// If there are several threads, but a system that they may not share.
     pub fn of_thread(system: &System, nodes: usize, thread: &Thread) -> Rc<Cluster> {
         let cluster = Cluster::of_places(system, nodes);
         if !thread.is_alone() {
-            cluster.network.has_only(thread.nodes());
+            assert!(
+                Cluster::may_be_shared(system),
+                "one thread simulates this system"
+            );
+            cluster.network.restrict_to(thread.nodes());
         }
         cluster
     }
@@ -283,7 +292,7 @@ impl Cluster {
         (one, other)
     }
 
-    /// Finds the queue pairs of packets from other threads by their numbers.
+    /// Sets the lookup of queue pairs by number, for packets from other threads.
     pub(crate) fn find_pairs_by(&self, find: impl Fn(u64) -> Option<Rc<Pair>> + 'static) {
         if let Some((_, flights)) = &self.records {
             flights.find_pairs_by(find);
@@ -294,6 +303,12 @@ impl Cluster {
     /// 0.
     pub fn queued_before(&self, node: usize) -> u64 {
         self.network.queued_before(Port { node, port: 0 })
+    }
+
+    /// Returns the number of messages of which a packet is with another thread.
+    pub fn messages_under_way(&self) -> usize {
+        let pairs = self.pairs.borrow();
+        pairs.iter().map(|pair| pair.under_way()).sum()
     }
 
     /// Returns the audit so far. All operations should have ended.
@@ -397,7 +412,7 @@ impl Cluster {
             .filter(|one| one.time > Time::ZERO)
     }
 
-    /// Has all threads know of `report` at the end of the window.
+    /// Sends `report` to all threads at the end of the window.
     pub fn report(&self, report: Report) {
         self.reports.borrow_mut().push(report);
     }
@@ -428,9 +443,9 @@ impl Cluster {
                     let received = thread.exchange(window, sent, |place| self.network.owner(place));
                     reports = received.reports;
                     if let Some((_, flights)) = &self.records {
-                        flights.come(&self.sim, received.packets);
+                        flights.receive(&self.sim, received.packets);
                     }
-                    self.network.gets_back(&received.returned);
+                    self.network.add_returned(&received.returned);
                     self.sim.end_window();
                     received.next
                 }
@@ -446,8 +461,8 @@ impl Cluster {
         }
     }
 
-    /// Returns what has crossed to other threads in the window that ends.
-    fn sent(&self, reports: Vec<Report>) -> Sent {
+    /// Takes the packets and credits that have crossed to other threads in the window that ends.
+    fn sent(&self, reports: Vec<Report>) -> Crossing {
         let flights = self.records.iter();
         let packets = flights.flat_map(|(_, flights)| flights.take_outgoing());
         let packets: Vec<_> = packets.collect();
@@ -456,7 +471,7 @@ impl Cluster {
         let crossing = packets.iter().map(|packet| packet.due).chain(first);
         let crossing = crossing.chain(self.sim.first_crossing()).min();
         let crossing = crossing.map(|instant| self.sim.window_of(instant));
-        Sent {
+        Crossing {
             next: crossing.into_iter().chain(self.sim.coming_window()).min(),
             packets,
             returned,

@@ -1,5 +1,9 @@
 //! Several threads that simulate a system together have the results of one.
 
+#[expect(dead_code, reason = "traffic of other tests")]
+mod joined;
+
+use joined::shape;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::cell::RefCell;
@@ -35,7 +39,24 @@ fn act() -> impl Strategy<Value = Act> {
     })
 }
 
+/// Returns a system by the name of its profile, or one with switches wired in a shape.
 fn system(name: &str) -> System {
+    let shape = match name {
+        "torus" => shape(
+            "torus",
+            &[("x", 4), ("y", 4), ("z", 2), ("nodes", 2)],
+            "adaptive",
+        ),
+        "dragonfly" => {
+            let values = [("groups", 5), ("switches", 4), ("nodes", 4), ("global", 2)];
+            shape("dragonfly", &values, "valiant")
+        }
+        _ => return shipped(name),
+    };
+    joined::system(&shape, 60, 8.0).expect("the shape is sound")
+}
+
+fn shipped(name: &str) -> System {
     let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
     let mut system = library.system(name).expect("a shipped system");
     if system.mpi.is_none() {
@@ -121,6 +142,8 @@ fn part(
         false
     });
     let traffic = cluster.traffic_of_all(thread);
+    assert_eq!(world.open_exchanges(), 0);
+    assert_eq!(cluster.messages_under_way(), 0);
     let (audit, events) = (cluster.audit(), cluster.sim().events());
     cluster.finish();
     (ends.take(), traffic, audit, all, events)
@@ -170,7 +193,8 @@ proptest! {
 
     #[test]
     fn threads_have_the_results_of_one(
-        name in select(vec!["connectx-ddr", "infinihost3-ddr", "connectx6-hdr", "infinihost-pcix"]),
+        name in select(vec!["connectx-ddr", "infinihost3-ddr", "connectx6-hdr", "infinihost-pcix",
+            "infinihost3-mem-sdr-2port", "sockets-25gbe", "torus", "dragonfly"]),
         nodes in 2usize..60,
         processes in 1usize..4,
         threads in 2usize..5,
@@ -184,4 +208,20 @@ proptest! {
         let several = outcome(threads, &system, size, &acts);
         prop_assert_eq!(one, several);
     }
+}
+
+/// The first panic ends all threads, with its own message.
+#[test]
+fn a_panic_of_one_thread_ends_all() {
+    let system = system("connectx-ddr");
+    let run = || {
+        on_threads(3, 48, |thread| {
+            assert!(!thread.nodes().has(47), "node 47 is not simulated");
+            part(thread, &system, (48, 48), &[Act::Barrier])
+        })
+    };
+    let panic = std::panic::catch_unwind(run).map(|_| ());
+    let panic = panic.expect_err("a thread has panicked");
+    let text = panic.downcast_ref::<&str>().copied();
+    assert_eq!(text, Some("node 47 is not simulated"));
 }

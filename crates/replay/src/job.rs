@@ -50,26 +50,20 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Creates a job on `nodes` nodes with rank `i` on node `placement[i]`, which one thread runs.
-    /// At message fidelity, nodes are places of the simulation.
+    /// Runs `part` for each part of a job on `nodes` nodes with rank `i` on node `placement[i]`; as
+    /// many threads as are free have one each. At message fidelity, nodes are places of the
+    /// simulation. Returns the results. What the parts do must not depend on their number.
     ///
     /// # Panics
     ///
-    /// If the system has no message-passing library.
-    pub fn alone(system: &System, fidelity: Fidelity, nodes: usize, placement: Vec<usize>) -> Job {
-        let nodes = nodes.max(2);
-        Job::part(system, fidelity, nodes, placement, &Thread::alone(nodes))
-    }
-
-    /// Runs `part` for each part of such a job; as many threads as are free have one each. Returns
-    /// the results. What the parts do must not depend on their number.
+    /// If the system has no message-passing library, or `part` panics.
     pub fn on_threads<T: Send>(
         system: &System,
         fidelity: Fidelity,
-        placement: &[usize],
+        (nodes, placement): (usize, &[usize]),
         part: impl Fn(&Job) -> T + Sync,
     ) -> Vec<T> {
-        let nodes = nodes_of(placement).max(2);
+        let nodes = nodes.max(2);
         let of_thread = |thread: &Thread| {
             let job = Job::part(system, fidelity, nodes, placement.to_vec(), thread);
             part(&job)
@@ -163,7 +157,8 @@ pub fn run_on_ranks<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    let parts = Job::on_threads(system, fidelity, &placement, |job| {
+    let all = (nodes_of(&placement), &placement[..]);
+    let parts = Job::on_threads(system, fidelity, all, |job| {
         let finished = Rc::new(Cell::new((0, Time::ZERO)));
         for number in job.ranks() {
             let rank = job.world.rank(number);

@@ -1,6 +1,6 @@
 //! An operation that all ranks repeat, until its rounds repeat exactly.
 
-use crate::job::Job;
+use crate::job::{Job, nodes_of};
 use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::Rank;
@@ -115,7 +115,8 @@ pub fn run_rounds(
     operation: impl AsyncFn(&Rank) + Copy + Sync + 'static,
 ) -> (Rounds, Vec<HotPort>) {
     let ranks = placement.len();
-    let parts = Job::on_threads(system, fidelity, &placement, |job| {
+    let all = (nodes_of(&placement), &placement[..]);
+    let parts = Job::on_threads(system, fidelity, all, |job| {
         for number in job.ranks() {
             let (rank, cluster) = (job.world.rank(number), job.cluster().clone());
             job.start(number, async move {

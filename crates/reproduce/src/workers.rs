@@ -16,12 +16,15 @@ pub fn in_order<T: Send>(
     compute: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
     limit_threads(threads);
+    let workers = threads.clamp(1, count.max(1));
+    let mut busy: Vec<_> = (0..workers).map(|_| register()).collect();
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, count.max(1)) {
-            scope.spawn(|| {
-                let _busy = register();
+        for busy in busy.drain(..) {
+            let (next, results, compute) = (&next, &results, &compute);
+            scope.spawn(move || {
+                let _busy = busy;
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(cell) = results.get(number) else {

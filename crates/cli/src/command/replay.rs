@@ -25,7 +25,7 @@ use verbena_bench_mpi::replays::differences;
 use verbena_bench_mpi::replays::recorded::assumptions;
 use verbena_bench_mpi::replays::schedule::{self, Replayed};
 use verbena_measure::unit;
-use verbena_model::threads::limit_threads;
+use verbena_model::threads::{limit_threads, processors};
 use verbena_replay::source::Source;
 use verbena_report::file::replace;
 
@@ -93,7 +93,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     time_budget::begin(arguments.budget);
-    arguments.threads.into_iter().for_each(limit_threads);
+    limit_threads(arguments.threads.unwrap_or_else(processors));
     let (profiles, models) = arguments.models.find(&arguments.targets, NO_MODEL)?;
     if !arguments.json {
         print_remarks(&models);

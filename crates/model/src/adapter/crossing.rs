@@ -9,14 +9,14 @@ use crate::mpi::Notice;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What a packet is to the message that it belongs to.
+/// Role of a packet in the exchange of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It is of the request.
+    /// Part of the request.
     Request,
-    /// It is the acknowledgement.
+    /// The acknowledgement.
     Acknowledgement,
-    /// It is of the response to a read.
+    /// Part of the response to a read.
     Response,
 }
 
@@ -35,7 +35,7 @@ pub struct CrossingPacket {
     pub(super) in_flight: PacketInFlight,
 }
 
-/// What other threads know of a message.
+/// The data of a message that other threads need.
 pub(super) struct MessageHead {
     number: u64,
     kind: Kind,
@@ -64,7 +64,7 @@ impl MessageHead {
         if let Some(requester) = requester.filter(|_| last) {
             requester.under_way.borrow_mut().push(message.clone());
         }
-        // The target is told, which may be after it has sent the acknowledgement.
+        // The notice stays at the target: its acknowledgement may leave before the notice is due.
         let tells = role == Role::Request && last;
         MessageHead {
             number: message.number,

@@ -183,7 +183,7 @@ impl Flights {
         }
     }
 
-    /// Has queue pairs of packets from other threads found by `find`.
+    /// Sets the lookup of queue pairs by number, for packets from other threads.
     pub(crate) fn find_pairs_by(&self, find: impl Fn(u64) -> Option<Rc<Pair>> + 'static) {
         self.find_pair.replace(Some(Box::new(find)));
     }
@@ -194,7 +194,7 @@ impl Flights {
     }
 
     /// Adds packets from other threads, at the end of the window in which they have left.
-    pub(crate) fn come(&self, sim: &Sim, packets: impl IntoIterator<Item = CrossingPacket>) {
+    pub(crate) fn receive(&self, sim: &Sim, packets: impl IntoIterator<Item = CrossingPacket>) {
         let network = self.network.borrow();
         let Some(network) = &*network else { return };
         for packet in packets {
@@ -429,6 +429,10 @@ impl Record {
             Role::Request => &flight.source,
             Role::Acknowledgement | Role::Response => &flight.target,
         };
+        assert!(
+            requester.transport == Transport::Reliable,
+            "only reliable messages are exchanged between threads"
+        );
         let own = network.is_own(requester.port.node).then_some(&**requester);
         Some(CrossingPacket {
             from,

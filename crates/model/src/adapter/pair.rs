@@ -114,13 +114,13 @@ pub struct Pair {
     pub(super) next_message: Cell<u64>,
     /// Its messages whose last packet is in a part of the simulation that another thread runs.
     pub(super) under_way: RefCell<Vec<Rc<Message>>>,
-    /// The program that takes the notices of arrived messages.
+    /// The program that gets the notices of arrived messages.
     notified: OnceCell<Weak<dyn Notified>>,
     /// Rate control, if the adapter has congestion control.
     pub(super) paced: Option<Box<Paced>>,
 }
 
-/// A program that takes notices of arrived messages.
+/// A program that gets notices of arrived messages.
 pub trait Notified {
     /// Handles a notice.
     fn notify(self: Rc<Self>, notice: Notice);
@@ -183,8 +183,13 @@ impl Pair {
         *self.peer.borrow_mut() = Rc::downgrade(peer);
     }
 
-    /// Has `program` take the notices of messages that arrive here.
-    pub(crate) fn tells(&self, program: Weak<dyn Notified>) {
+    /// Returns the number of its messages of which a packet is with another thread.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.borrow().len()
+    }
+
+    /// Sets the program that gets the notices of messages that arrive here.
+    pub(crate) fn set_program(&self, program: Weak<dyn Notified>) {
         let _ = self.notified.set(program);
     }
 

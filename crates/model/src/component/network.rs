@@ -216,7 +216,8 @@ pub struct Network {
     /// The names of a fabric that exists, and the waiting at its egress ports.
     built: Option<(Arc<Built>, Vec<Stall>)>,
     /// The nodes that are simulated here, with the switches near them; all of them if not set.
-    own_nodes: OnceCell<OwnNodes>,
+    /// By partition, the thread that simulates it.
+    own_nodes: OnceCell<(OwnNodes, Vec<u32>)>,
     /// Space returned to other partitions in this window.
     returned: RefCell<Vec<Returned>>,
 }
@@ -377,7 +378,7 @@ impl Network {
     }
 
     /// Adds space returned by partitions of another thread.
-    pub(crate) fn gets_back(&self, returned: &[Returned]) {
+    pub(crate) fn add_returned(&self, returned: &[Returned]) {
         self.returned.borrow_mut().extend_from_slice(returned);
     }
 
@@ -657,26 +658,30 @@ impl Network {
         &self.link
     }
 
-    /// Has only these nodes and the switches near them simulated here.
-    pub(crate) fn has_only(&self, nodes: OwnNodes) {
-        let _ = self.own_nodes.set(nodes);
+    /// Restricts the simulation to these nodes and the switches near them.
+    pub(crate) fn restrict_to(&self, nodes: OwnNodes) {
+        let places = 0..self.topology.places();
+        let owners = places.map(|place| nodes.owner(self.topology.home(place)) as u32);
+        let _ = self.own_nodes.set((nodes, owners.collect()));
     }
 
     /// Returns the number of the thread that simulates a partition.
     pub(crate) fn owner(&self, place: u32) -> usize {
         let own = self.own_nodes.get();
-        own.map_or(0, |own| own.owner(self.topology.home(place as usize)))
+        own.map_or(0, |(_, owners)| owners[place as usize] as usize)
     }
 
     /// Returns whether another thread simulates a partition.
     pub(crate) fn is_foreign(&self, place: u32) -> bool {
         let own = self.own_nodes.get();
-        own.is_some_and(|own| !own.has(self.topology.home(place as usize)))
+        own.is_some_and(|(nodes, owners)| owners[place as usize] as usize != nodes.number())
     }
 
     /// Returns whether this thread simulates a node.
     pub(crate) fn is_own(&self, node: usize) -> bool {
-        self.own_nodes.get().is_none_or(|own| own.has(node))
+        self.own_nodes
+            .get()
+            .is_none_or(|(nodes, _)| nodes.has(node))
     }
 
     /// Returns the number of ports of each adapter.

@@ -7,7 +7,7 @@
 
 use super::cause::Cause;
 use super::credit_state::Credits;
-use super::notice::Told;
+use super::notice::Content;
 use super::world::{Rank, World};
 use crate::kernel::Semaphore;
 use std::cell::{Cell, RefCell};
@@ -76,7 +76,7 @@ impl Rank {
         };
         if owed >= enough {
             // Every message reports the emptied buffers; this one has no other purpose.
-            Box::pin(self.deliver(source, mpi.header.0, Told::Nothing)).await;
+            Box::pin(self.deliver(source, mpi.header.0, Content::Nothing)).await;
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::envelope::Envelope;
 use super::matching::Origin;
-use super::notice::{EventKind, Exchange, Told};
+use super::notice::{Content, EventKind, Exchange};
 use super::world::{Rank, World};
 use crate::kernel::{Mailbox, Time};
 use crate::profile::{Bytes, Channel, Mpi};
@@ -89,7 +89,7 @@ impl Rank {
         let completions = (!copied).then(|| Mailbox::new(self.process.sim()));
         let first = self.first_piece(bytes);
         let rest = (first < bytes).then(|| self.open());
-        let told = Told::Eager {
+        let told = Content::Eager {
             bytes,
             tag: origin.tag,
             rest,
@@ -97,8 +97,8 @@ impl Rank {
         self.send_piece(to, first, told, completions.as_ref()).await;
         for piece in self.further_pieces(bytes) {
             self.spend_on_piece(stage::SEND).await;
-            let event = rest.map(|rest| Told::Event(rest.event(EventKind::Piece)));
-            let told = event.unwrap_or(Told::Nothing);
+            let event = rest.map(|rest| Content::Event(rest.event(EventKind::Piece)));
+            let told = event.unwrap_or(Content::Nothing);
             self.send_piece(to, piece, told, completions.as_ref()).await;
         }
         self.process.occupy(self.world.plan.after);
@@ -115,7 +115,7 @@ impl Rank {
         &self,
         to: usize,
         bytes: u64,
-        told: Told,
+        told: Content,
         completions: Option<&Mailbox<Cause>>,
     ) {
         let whole = bytes + self.world.mpi.header.0;
@@ -141,6 +141,6 @@ impl Rank {
             self.spend_on_piece(stage::MATCH).await;
             self.copy(stage::COPY_IN, piece).await;
         }
-        self.had(event);
+        self.release_mail(event);
     }
 }

@@ -1,7 +1,7 @@
 //! The exchanges of a rank: mailboxes for their events.
 
 use super::cause::Cause;
-use super::notice::{Event, Exchange, Notice, Told};
+use super::notice::{Content, Event, Exchange, Notice};
 use super::world::{Rank, World};
 use crate::adapter::Notified;
 use crate::kernel::Mailbox;
@@ -18,6 +18,13 @@ pub(super) struct Exchanges {
     mail: RefCell<BTreeMap<Event, Mailbox<Cause>>>,
     /// Mailboxes of earlier events, for reuse.
     spare: RefCell<Vec<Mailbox<Cause>>>,
+}
+
+impl Exchanges {
+    /// Returns the number of mailboxes in use.
+    pub(super) fn open(&self) -> usize {
+        self.mail.borrow().len()
+    }
 }
 
 impl Rank {
@@ -38,7 +45,7 @@ impl Rank {
     }
 
     /// Frees the mailbox of an event that does not come again.
-    pub(super) fn had(&self, event: Event) {
+    pub(super) fn release_mail(&self, event: Event) {
         let exchanges = &self.world.relations(self.number).exchanges;
         let mailbox = exchanges.mail.borrow_mut().remove(&event);
         exchanges.spare.borrow_mut().extend(mailbox);
@@ -65,16 +72,18 @@ impl Notified for World {
             at: notice.sent,
         };
         self.credits_back(to, from, u64::from(notice.emptied), sent);
-        match notice.told {
-            Told::Nothing => (),
-            Told::Eager { bytes, tag, rest } => self.arrive_eagerly(to, (sent, tag), bytes, rest),
-            Told::Rendezvous {
+        match notice.content {
+            Content::Nothing => (),
+            Content::Eager { bytes, tag, rest } => {
+                self.arrive_eagerly(to, (sent, tag), bytes, rest)
+            }
+            Content::Rendezvous {
                 bytes,
                 tag,
                 exchange,
             } => self.asks_for_rendezvous(to, (sent, tag), bytes, exchange),
-            Told::Event(event) => self.mail(to, event).send(sent),
-            Told::Access {
+            Content::Event(event) => self.mail(to, event).send(sent),
+            Content::Access {
                 exchange,
                 out,
                 back,

@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::envelope::Envelope;
 use super::matching::{Origin, Wanted};
-use super::notice::{Notice, Told};
+use super::notice::{Content, Notice};
 use super::world::Rank;
 use crate::adapter::{Action, Kind, Pair, Placement, Request};
 use crate::cluster::CacheState;
@@ -41,8 +41,8 @@ impl Rank {
     }
 
     /// Delivers a small protocol message to the peer, which is told on arrival.
-    pub(super) async fn deliver(&self, to: usize, bytes: u64, told: Told) {
-        self.deliver_and_tell(to, bytes, told, None).await;
+    pub(super) async fn deliver(&self, to: usize, bytes: u64, content: Content) {
+        self.deliver_and_tell(to, bytes, content, None).await;
     }
 
     /// Like [`Rank::deliver`], and sends to `completed`, if given, when the request has completed.
@@ -50,7 +50,7 @@ impl Rank {
         &self,
         to: usize,
         bytes: u64,
-        told: Told,
+        content: Content,
         completed: Option<&Mailbox<Cause>>,
     ) {
         let mpi = &self.world.mpi;
@@ -70,7 +70,7 @@ impl Rank {
         let sent = self.cause();
         request[0].notice = Some(Notice {
             emptied: emptied as u32,
-            ..self.notice(to, told)
+            ..self.notice(to, content)
         });
         request[0].completed = completed.map(|to| Rank::told(sent, to));
         self.process.ring(&pair, doorbell, request);
@@ -90,13 +90,13 @@ impl Rank {
     }
 
     /// Returns a notice of a message that is posted now.
-    pub(super) fn notice(&self, to: usize, told: Told) -> Notice {
+    pub(super) fn notice(&self, to: usize, content: Content) -> Notice {
         Notice {
             from: self.number as u32,
             to: to as u32,
             sent: self.process.now(),
             emptied: 0,
-            told,
+            content,
         }
     }
 
@@ -152,7 +152,7 @@ impl Rank {
         }
         self.take_credit(to).await;
         let exchange = self.open();
-        let told = Told::Rendezvous {
+        let told = Content::Rendezvous {
             bytes,
             tag,
             exchange,

@@ -1,9 +1,9 @@
-//! What an arrived message tells the rank that it arrives at, as plain data: the message may come
-//! from a simulation on another thread.
+//! Notices of arrived messages to the ranks that they arrive at, as plain data: a message may come
+//! from another thread of the simulation.
 
 use crate::kernel::Time;
 
-/// Told when a message's last byte is visible at its target.
+/// A notice, due when a message's last byte is visible at its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notice {
     /// The sending rank.
@@ -14,12 +14,12 @@ pub struct Notice {
     pub(super) sent: Time,
     /// Buffers that the sender has emptied: credits of the receiver.
     pub(super) emptied: u32,
-    pub(super) told: Told,
+    pub(super) content: Content,
 }
 
 /// Content of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Content {
     /// Nothing but emptied buffers.
     Nothing,
     /// An eager message; further pieces are events of `rest`.

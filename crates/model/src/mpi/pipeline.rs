@@ -7,7 +7,7 @@
 //! MVAPICH's R3.
 
 use super::cause::Cause;
-use super::notice::{EventKind, Exchange, Told};
+use super::notice::{Content, EventKind, Exchange};
 use super::world::Rank;
 use crate::kernel::{JoinHandle, Mailbox};
 use crate::stage;
@@ -84,7 +84,7 @@ impl Rank {
                 own.spend_on_piece(stage::SEND).await;
                 own.copy(stage::COPY_OUT, piece).await;
                 let header = own.world.mpi.header.0;
-                let told = Told::Event(exchange.event(EventKind::Piece));
+                let told = Content::Event(exchange.event(EventKind::Piece));
                 own.deliver_and_tell(to, piece + header, told, Some(&left))
                     .await;
                 under_way += 1;
@@ -108,14 +108,14 @@ impl Rank {
                 self.process.notice().await;
             }
             self.register(fragment).await;
-            let answer = Told::Event(exchange.event(EventKind::Answer));
+            let answer = Content::Event(exchange.event(EventKind::Answer));
             self.deliver(from, header, answer).await;
         }
         for _ in 0..cut.fragments.len().min(cut.depth) {
             self.wait_for(&written).await;
             self.process.notice().await;
         }
-        self.had(done);
+        self.release_mail(done);
         copies.await;
     }
 
@@ -130,7 +130,7 @@ impl Rank {
                 own.spend_on_piece(stage::MATCH).await;
                 own.copy(stage::COPY_IN, piece).await;
             }
-            own.had(event);
+            own.release_mail(event);
         })
     }
 }

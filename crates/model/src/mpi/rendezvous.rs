@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::envelope::Envelope;
 use super::matching::Origin;
-use super::notice::{EventKind, Exchange, Told};
+use super::notice::{Content, EventKind, Exchange};
 use super::world::{Rank, World};
 use crate::adapter::{Kind, Placement, Request};
 use crate::kernel::Mailbox;
@@ -56,13 +56,13 @@ impl Rank {
                 }
             }
         }
-        self.had(answer);
+        self.release_mail(answer);
     }
 
     /// Performs the receiver's side after request and receive have matched.
     pub(super) async fn take_data(&self, from: usize, bytes: u64, exchange: Exchange) {
         let header = self.world.mpi.header.0;
-        let answer = Told::Event(exchange.event(EventKind::Answer));
+        let answer = Content::Event(exchange.event(EventKind::Answer));
         let told = self.deliver(from, header, answer);
         if self.world.mpi.channel == Channel::Socket {
             Box::pin(told).await;
@@ -78,7 +78,7 @@ impl Rank {
                 for _ in 0..self.ports_for(bytes) {
                     self.wait_for(&written).await;
                 }
-                self.had(done);
+                self.release_mail(done);
                 self.process.notice().await;
             }
             Rendezvous::Read => {
@@ -118,7 +118,7 @@ impl Rank {
         let doorbell = self.process.write_doorbell(&pair, &requests).await;
         let sent = self.cause();
         requests[0].completed = Some(Rank::told(sent, completions));
-        let done = Told::Event(exchange.event(EventKind::Done));
+        let done = Content::Event(exchange.event(EventKind::Done));
         requests[1].notice = Some(self.notice(to, done));
         self.process.ring(&pair, doorbell, requests);
     }

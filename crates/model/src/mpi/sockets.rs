@@ -2,7 +2,7 @@
 //! one-sided access.
 
 use super::cause::Cause;
-use super::notice::{Event, EventKind, Exchange, Told};
+use super::notice::{Content, Event, EventKind, Exchange};
 use super::world::{Rank, World};
 use crate::stage;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ impl Rank {
     /// Sends `out` bytes to a rank, whose processor answers with `back` bytes.
     pub(super) async fn ask(&self, peer: usize, out: u64, back: u64) {
         let exchange = self.open();
-        let access = Told::Access {
+        let access = Content::Access {
             exchange,
             out,
             back,
@@ -42,13 +42,13 @@ impl Rank {
     }
 
     /// Sends bytes in pieces; each is `event` at the receiver, or the first is `first`.
-    pub(super) async fn stream(&self, to: usize, bytes: u64, event: Event, first: Option<Told>) {
+    pub(super) async fn stream(&self, to: usize, bytes: u64, event: Event, first: Option<Content>) {
         let header = self.world.mpi.header.0;
         let mut first = first;
         for piece in self.all_pieces(bytes) {
             self.spend_on_piece(stage::SEND).await;
             self.copy(stage::COPY_OUT, piece).await;
-            let told = first.take().unwrap_or(Told::Event(event));
+            let told = first.take().unwrap_or(Content::Event(event));
             self.deliver(to, piece + header, told).await;
         }
     }
@@ -62,7 +62,7 @@ impl Rank {
             self.spend_on_piece(stage::MATCH).await;
             self.copy(stage::COPY_IN, piece).await;
         }
-        self.had(event);
+        self.release_mail(event);
         self.spend(stage::MATCH, self.world.mpi.overhead).await;
     }
 }

@@ -98,7 +98,7 @@ impl World {
             relations,
         });
         let weak = Rc::downgrade(&world);
-        cluster.find_pairs_by(move |id| Some(weak.upgrade()?.pair_of(id)));
+        cluster.find_pairs_by(move |id| weak.upgrade()?.pair_of(id));
         world
     }
 
@@ -126,6 +126,12 @@ impl World {
         self.relations(rank).inbox.left()
     }
 
+    /// Returns the number of mailboxes for events of exchanges that are not over.
+    pub fn open_exchanges(&self) -> usize {
+        let states = self.relations.iter().filter_map(OnceCell::get);
+        states.map(|state| state.exchanges.open()).sum()
+    }
+
     /// Returns the state of a rank.
     pub(super) fn relations(&self, rank: usize) -> &Relations {
         self.relations[rank].get_or_init(Box::default)
@@ -151,12 +157,12 @@ impl World {
         FIRST_PAIR | number
     }
 
-    /// Returns the queue pair of a number of this job.
-    fn pair_of(self: &Rc<Self>, id: u64) -> Rc<Pair> {
+    /// Returns the queue pair of a number, if it is of this job.
+    fn pair_of(self: &Rc<Self>, id: u64) -> Option<Rc<Pair>> {
         let ports = self.cluster.system().ports;
-        let number = id & !FIRST_PAIR;
+        let number = id.checked_sub(FIRST_PAIR)?;
         let (ranks, port) = ((number / ports) as usize, (number % ports) as usize);
-        self.pair(ranks / self.size(), ranks % self.size(), port)
+        Some(self.pair(ranks / self.size(), ranks % self.size(), port))
     }
 
     pub(super) fn buffer(&self, from: usize, to: usize) -> Semaphore {
@@ -177,8 +183,8 @@ impl World {
             .cluster
             .connected_as(ids, nodes, port, Transport::Reliable);
         let own: Rc<dyn Notified> = self.clone();
-        one.tells(Rc::downgrade(&own));
-        other.tells(Rc::downgrade(&own));
+        one.set_program(Rc::downgrade(&own));
+        other.set_program(Rc::downgrade(&own));
         // Receive requests are always posted; the cost of posting is part of the profile's receive
         // overhead.
         one.receives().post(1 << 40);

@@ -88,7 +88,8 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Replayed, Fail
         .into_iter()
         .map(|one| Mutex::new(Some(one)))
         .collect();
-    let parts = Job::on_threads(replay.system, replay.fidelity, &replay.nodes, |job| {
+    let placement = (nodes_of(&replay.nodes), &replay.nodes[..]);
+    let parts = Job::on_threads(replay.system, replay.fidelity, placement, |job| {
         let mut ranks = Vec::new();
         for number in job.ranks() {
             let program = programs[number].lock().ok().and_then(|mut one| one.take());

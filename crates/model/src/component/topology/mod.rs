@@ -242,6 +242,14 @@ impl Topology {
         PathPosition { to, stage }
     }
 
+    /// Returns the number of partitions.
+    pub fn places(&self) -> usize {
+        match self {
+            Topology::Tree(tree) => tree.places(),
+            Topology::Wired { wiring, nodes, .. } => nodes + wiring.switches(),
+        }
+    }
+
     /// Returns a node near a partition.
     pub fn home(&self, place: usize) -> usize {
         match self {

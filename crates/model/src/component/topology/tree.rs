@@ -179,15 +179,26 @@ impl Tree {
         }
     }
 
-    /// Returns a node near a partition: for a leaf its first; spines and cores are shared by all.
+    /// Returns the number of spines and cores.
+    fn upper(&self) -> usize {
+        match self.levels {
+            0 | 1 => 0,
+            2 => self.half,
+            _ => (self.pods + self.half) * self.half,
+        }
+    }
+
+    /// Returns the number of partitions: nodes, leaves, spines, cores.
+    pub fn places(&self) -> usize {
+        self.nodes + self.leaves + self.upper()
+    }
+
+    /// Returns a node near a partition: for a leaf its first; spines and cores are near to all.
     pub fn home(&self, place: usize) -> usize {
         match place.checked_sub(self.nodes) {
             None => place,
             Some(leaf) if leaf < self.leaves => leaf * self.half,
-            Some(upper) => {
-                let switches = (self.pods + self.half) * self.half;
-                (upper - self.leaves) % switches * self.nodes / switches
-            }
+            Some(upper) => (upper - self.leaves) * self.nodes / self.upper(),
         }
     }
 
