@@ -22,6 +22,7 @@ use verbena_fabric::{Error, Result};
 use verbena_measure::result::{Parameters, Value};
 use verbena_measure::unit;
 use verbena_model::profile::{Profile, ProfileKind};
+use verbena_model::threads::{limit_threads, register};
 use verbena_reproduce::effort::Effort;
 use verbena_reproduce::{ip_benchmarks, mpi_benchmarks, mpi_effort, pattern_effort};
 use verbena_workloads::modelled::Modelled;
@@ -144,10 +145,15 @@ impl Runner {
     fn started(&self, benchmarks: &[&'static Benchmark]) -> (Receiver<News>, Vec<JoinHandle<()>>) {
         let next = Arc::new(AtomicUsize::new(0));
         let (sender, receiver) = channel();
-        let threads = (0..self.options.threads.max(1)).map(|_| {
+        limit_threads(self.options.threads);
+        let busy: Vec<_> = (0..self.options.threads.max(1))
+            .map(|_| register())
+            .collect();
+        let threads = busy.into_iter().map(|busy| {
             let (sender, next) = (sender.clone(), Arc::clone(&next));
             let (runner, benchmarks) = (self.clone(), benchmarks.to_vec());
             std::thread::spawn(move || {
+                let _busy = busy;
                 while !runner.is_stopped() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(benchmark) = benchmarks.get(number) else {

@@ -9,6 +9,7 @@ use crate::component::{BusModel, MemoryModel, Network, Port, ReadRecords};
 use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, Congestion, CorePair, Cpu, System};
 use crate::stage;
+use crate::threads::{Crossing, Report, Thread};
 use crate::traffic::{Bottleneck, HOTTEST, HotPort, Traffic};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
@@ -62,10 +63,12 @@ pub struct Cluster {
     nodes: Vec<OnceCell<Rc<Node>>>,
     /// The reads and packets under way, if they are records and not tasks.
     records: Option<(Rc<ReadRecords>, Rc<Flights>)>,
-    next_pair: Cell<u32>,
+    next_pair: Cell<u64>,
     next_region: Cell<u64>,
     /// All queue pairs; peers hold only weak references to each other.
     pairs: RefCell<Vec<Rc<Pair>>>,
+    /// Reports of this window.
+    reports: RefCell<Vec<Report>>,
 }
 
 impl Cluster {
@@ -87,6 +90,31 @@ impl Cluster {
     pub fn of_places(system: &System, nodes: usize) -> Rc<Cluster> {
         let sim = Cluster::partitioned(system);
         Cluster::within(sim, system, nodes, Fidelity::Message, true)
+    }
+
+    /// Like [`Cluster::of_places`], for the part of the nodes that a thread has. Activities of
+    /// other nodes must not start here, and messages between nodes are reliable and have no callback
+    /// `placed`.
+    ///
+    /// # Panics
+    ///
+    /// If there are several threads, but a system that they may not share.
+    pub fn of_thread(system: &System, nodes: usize, thread: &Thread) -> Rc<Cluster> {
+        let cluster = Cluster::of_places(system, nodes);
+        if !thread.is_alone() {
+            assert!(
+                Cluster::may_be_shared(system),
+                "one thread simulates this system"
+            );
+            cluster.network.restrict_to(thread.nodes());
+        }
+        cluster
+    }
+
+    /// Returns whether several threads may simulate a system: one with switches and without
+    /// congestion control, whose notifications are not exchanged between threads.
+    pub fn may_be_shared(system: &System) -> bool {
+        system.switch.is_some() && system.congestion.is_none()
     }
 
     /// Like [`Cluster::of_places`], with a task for every packet and read, as in
@@ -111,6 +139,7 @@ impl Cluster {
         by_records: bool,
     ) -> Rc<Cluster> {
         let network = Rc::new(Network::new(&sim, system, nodes));
+        sim.tell_of_window_ends(network.clone());
         let records = by_records.then(|| (ReadRecords::new(&sim), Flights::new(&sim, &network)));
         Rc::new(Cluster {
             sim,
@@ -126,6 +155,7 @@ impl Cluster {
             next_pair: Cell::new(1),
             next_region: Cell::new(1),
             pairs: RefCell::default(),
+            reports: RefCell::default(),
         })
     }
 
@@ -212,8 +242,19 @@ impl Cluster {
         transport: Transport,
         receives: Option<Rc<ReceiveQueue>>,
     ) -> Rc<Pair> {
-        let node = self.node(node);
         let id = self.next_pair.replace(self.next_pair.get() + 1);
+        self.pair_as(id, node, port, transport, receives)
+    }
+
+    fn pair_as(
+        &self,
+        id: u64,
+        node: usize,
+        port: usize,
+        transport: Transport,
+        receives: Option<Rc<ReceiveQueue>>,
+    ) -> Rc<Pair> {
+        let node = self.node(node);
         let receives = receives.unwrap_or_else(|| ReceiveQueue::new(&node.adapter));
         let port = Port {
             node: node.number,
@@ -237,16 +278,43 @@ impl Cluster {
         (one, other)
     }
 
+    /// Creates two connected queue pairs of these numbers, which are not used otherwise.
+    pub(crate) fn connected_as(
+        &self,
+        ids: [u64; 2],
+        nodes: (usize, usize),
+        port: usize,
+        transport: Transport,
+    ) -> (Rc<Pair>, Rc<Pair>) {
+        let one = self.pair_as(ids[0], nodes.0, port, transport, None);
+        let other = self.pair_as(ids[1], nodes.1, port, transport, None);
+        Pair::connect(&one, &other);
+        (one, other)
+    }
+
+    /// Sets the lookup of queue pairs by number, for packets from other threads.
+    pub(crate) fn find_pairs_by(&self, find: impl Fn(u64) -> Option<Rc<Pair>> + 'static) {
+        if let Some((_, flights)) = &self.records {
+            flights.find_pairs_by(find);
+        }
+    }
+
     /// Returns the bytes queued in the network before the last port on the path to a node, on lane
     /// 0.
     pub fn queued_before(&self, node: usize) -> u64 {
         self.network.queued_before(Port { node, port: 0 })
     }
 
+    /// Returns the number of messages of which a packet is with another thread.
+    pub fn messages_under_way(&self) -> usize {
+        let pairs = self.pairs.borrow();
+        pairs.iter().map(|pair| pair.under_way()).sum()
+    }
+
     /// Returns the audit so far. All operations should have ended.
     pub fn audit(&self) -> Audit {
         let mut audit = Audit {
-            now: self.sim.now(),
+            now: self.sim.latest(),
             left: self.network.taken(),
             ..Audit::default()
         };
@@ -294,8 +362,13 @@ impl Cluster {
             nodes: sent.collect(),
             links: self.network.carried(),
             stalls: self.network.stalled(),
-            span: self.sim.now(),
+            span: self.sim.latest(),
         }
+    }
+
+    /// Returns the traffic so far of the parts of all threads, each of which calls this once.
+    pub fn traffic_of_all(&self, thread: &Thread) -> Traffic {
+        thread.sum(self.traffic())
     }
 
     /// Returns the ports that had packets to send for the longest time, at most [`HOTTEST`] of
@@ -337,6 +410,73 @@ impl Cluster {
         let all = buses.chain(link);
         all.max_by_key(|one| one.time)
             .filter(|one| one.time > Time::ZERO)
+    }
+
+    /// Sends `report` to all threads at the end of the window.
+    pub fn report(&self, report: Report) {
+        self.reports.borrow_mut().push(report);
+    }
+
+    /// Runs the nodes of `thread`, together with the other threads, until nothing happens any more,
+    /// or until `stops` returns true, which gets the reports of all threads of a window in order of
+    /// time and rank.
+    pub fn run(&self, thread: &Thread, mut stops: impl FnMut(&[Report]) -> bool) {
+        if self.sim.is_one_place() {
+            while self.sim.step() {
+                let reports = self.reports.take();
+                if !reports.is_empty() && stops(&reports) {
+                    return;
+                }
+            }
+            return;
+        }
+        for window in 0.. {
+            self.sim.run_window();
+            let mut reports = self.reports.take();
+            let next = match thread.is_alone() {
+                true => {
+                    self.sim.end_window();
+                    self.sim.coming_window()
+                }
+                false => {
+                    let sent = self.sent(reports);
+                    let received = thread.exchange(window, sent, |place| self.network.owner(place));
+                    reports = received.reports;
+                    if let Some((_, flights)) = &self.records {
+                        flights.receive(&self.sim, received.packets);
+                    }
+                    self.network.add_returned(&received.returned);
+                    self.sim.end_window();
+                    received.next
+                }
+            };
+            reports.sort_unstable();
+            if !reports.is_empty() && stops(&reports) {
+                return;
+            }
+            match next {
+                Some(next) => self.sim.begin_window(next),
+                None => return,
+            }
+        }
+    }
+
+    /// Takes the packets and credits that have crossed to other threads in the window that ends.
+    fn sent(&self, reports: Vec<Report>) -> Crossing {
+        let flights = self.records.iter();
+        let packets = flights.flat_map(|(_, flights)| flights.take_outgoing());
+        let packets: Vec<_> = packets.collect();
+        let first = self.network.first_returned();
+        let returned = self.network.returned_to_others();
+        let crossing = packets.iter().map(|packet| packet.due).chain(first);
+        let crossing = crossing.chain(self.sim.first_crossing()).min();
+        let crossing = crossing.map(|instant| self.sim.window_of(instant));
+        Crossing {
+            next: crossing.into_iter().chain(self.sim.coming_window()).min(),
+            packets,
+            returned,
+            reports,
+        }
     }
 
     /// Ends the simulation and drops all waiting tasks. The cluster must not be used afterwards.

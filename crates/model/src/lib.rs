@@ -27,5 +27,6 @@ pub mod mpi;
 pub mod profile;
 pub mod software;
 pub mod stage;
+pub mod threads;
 pub mod topology;
 pub mod traffic;

@@ -22,6 +22,23 @@ impl Traffic {
         self.nodes.iter().map(|(sent, _)| sent).sum()
     }
 
+    /// Returns the sum with the traffic of other nodes and links of the same system.
+    pub(crate) fn and(&self, others: &Traffic) -> Traffic {
+        let nodes = self.nodes.iter().zip(&others.nodes);
+        let both = |own: &[Time], other: &[Time]| {
+            let both = own.iter().zip(other);
+            both.map(|(own, other)| *own + *other).collect()
+        };
+        Traffic {
+            nodes: nodes
+                .map(|(own, other)| (own.0 + other.0, own.1 + other.1))
+                .collect(),
+            links: both(&self.links, &others.links),
+            stalls: both(&self.stalls, &others.stalls),
+            span: self.span.max(others.span),
+        }
+    }
+
     /// Returns the traffic after an earlier instant of the same system.
     pub fn since(&self, earlier: &Traffic) -> Traffic {
         let nodes = self.nodes.iter().zip(&earlier.nodes);

@@ -3,7 +3,7 @@
 
 use crate::part::Part;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Number of a communicator, equal on all its ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,9 +19,9 @@ pub struct Group {
     /// Its identity.
     pub identity: Identity,
     /// Ranks of its members in MPI_COMM_WORLD.
-    pub members: Rc<[usize]>,
+    pub members: Arc<[usize]>,
     /// Ranks of the remote group of an intercommunicator; otherwise empty.
-    pub remote: Rc<[usize]>,
+    pub remote: Arc<[usize]>,
 }
 
 impl Group {

@@ -1,6 +1,6 @@
 //! The program of a rank.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use verbena_model::mpi::Round;
 
 /// An operation that runs beside the rank's steps.
@@ -30,9 +30,9 @@ pub enum Act {
     /// Executes the rounds of a collective operation.
     Rounds {
         /// This rank's action in each round.
-        rounds: Rc<[Round]>,
+        rounds: Arc<[Round]>,
         /// The ranks by their index in the group.
-        members: Rc<[usize]>,
+        members: Arc<[usize]>,
         /// The mark of the messages.
         mark: u32,
     },

@@ -1,12 +1,11 @@
 //! An operation that all ranks repeat, until its rounds repeat exactly.
 
 use crate::job::{Job, nodes_of};
-use std::cell::RefCell;
-use std::rc::Rc;
 use verbena_model::adapter::Fidelity;
-use verbena_model::kernel::{Time, Watch};
+use verbena_model::kernel::Time;
 use verbena_model::mpi::Rank;
 use verbena_model::profile::System;
+use verbena_model::threads::Report;
 use verbena_model::traffic::HotPort;
 
 /// The first round that may end a run: in earlier ones ranks connect, and register memory.
@@ -113,37 +112,38 @@ pub fn run_rounds(
     placement: Vec<usize>,
     fidelity: Fidelity,
     wanted: usize,
-    operation: impl AsyncFn(&Rank) + Copy + 'static,
+    operation: impl AsyncFn(&Rank) + Copy + Sync + 'static,
 ) -> (Rounds, Vec<HotPort>) {
-    let job = Job::new(system, fidelity, nodes_of(&placement), placement);
-    let ranks = job.world.size();
-    let progress = Rc::new(RefCell::new(Progress::new(ranks, wanted)));
-    let watch = Watch::new(job.sim());
-    for number in 0..ranks {
-        let rank = job.world.rank(number);
-        let (progress, watch) = (progress.clone(), watch.clone());
-        job.start(number, async move {
-            for round in 0..wanted {
-                operation(&rank).await;
-                let now = rank.process().now();
-                let mut progress = progress.borrow_mut();
-                progress.add(number, round, now);
-                if progress.result.is_some() {
-                    watch.changed();
+    let ranks = placement.len();
+    let all = (nodes_of(&placement), &placement[..]);
+    let parts = Job::on_threads(system, fidelity, all, |job| {
+        for number in job.ranks() {
+            let (rank, cluster) = (job.world.rank(number), job.cluster().clone());
+            job.start(number, async move {
+                for round in 0..wanted {
+                    operation(&rank).await;
+                    cluster.report(Report {
+                        at: rank.process().now(),
+                        by: number,
+                        number: round,
+                    });
                 }
+            });
+        }
+        // Each part gets the reports of all, and comes to the same result.
+        let mut progress = Progress::new(ranks, wanted);
+        job.run_until(|reports| {
+            for report in reports {
+                progress.add(report.by, report.number, report.at);
             }
+            progress.result.is_some()
         });
-    }
-    let known = progress.clone();
-    let ended = job
-        .sim()
-        .block_on(async move { watch.until(|| known.borrow().result.is_some()).await });
-    if let Err(deadlock) = ended {
-        panic!("{deadlock}");
-    }
-    let result = progress.borrow().result;
-    let rounds = result.expect("the last round of the last rank has a result");
-    (rounds, job.hot_ports())
+        let hot_ports = job.cluster().hot_ports(&job.traffic());
+        (progress.result, hot_ports)
+    });
+    let (result, hot_ports) = parts.into_iter().next().expect("a job has a part");
+    let rounds = result.expect("deadlock: a rank waits forever");
+    (rounds, hot_ports)
 }
 
 #[cfg(test)]

@@ -295,7 +295,7 @@ fn random_programs(random: &mut Random, accesses: bool) -> Vec<Program> {
             _ => steps.push(Step::Wait { slot, call }),
         }
     };
-    let all: std::rc::Rc<[usize]> = (0..RANKS).collect();
+    let all: std::sync::Arc<[usize]> = (0..RANKS).collect();
     for mark in 0..50_u32 {
         let (one, other) = (random.below(RANKS), random.below(RANKS));
         let bytes = random.bytes();

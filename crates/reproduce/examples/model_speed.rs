@@ -1,7 +1,7 @@
 //! Measures the model's speed, one figure per line: events a second at packet level, and the Halo
 //! exchange of up to thousands of nodes at message level. `make bench` runs it and compares the
 //! figures with their targets (benches/suite/model.py). With numbers of nodes as arguments it runs
-//! only these exchanges, once each.
+//! only these exchanges, once each; `threads=N` before one has up to N threads run it.
 //!
 //! The cost of a message is the processor time of the whole run, including creation and release of
 //! nodes and queue pairs, divided by the number of messages of its six exchanges; at every size
@@ -11,6 +11,7 @@ use std::time::Instant;
 use verbena_model::adapter::{Fidelity, Kind, Placement};
 use verbena_model::kernel::events_of_this_thread;
 use verbena_model::profile::{Library, Overrides, System};
+use verbena_model::threads::limit_threads;
 use verbena_reproduce::application::halo_run;
 use verbena_reproduce::bench::{Bandwidth, Operation, bandwidth};
 
@@ -75,14 +76,35 @@ fn exchange(nodes: usize, times: u32) {
     println!("halo_{nodes}_bytes {:.0}", peak_memory());
 }
 
+/// Returns the ratio of the time of an exchange on 512 nodes by one thread to that by two, of the
+/// fastest of three alternating runs each.
+fn two_threads() -> f64 {
+    let system = system("connectx-ddr");
+    let mut fastest = [f64::INFINITY; 2];
+    for _ in 0..3 {
+        for (threads, fastest) in fastest.iter_mut().enumerate() {
+            limit_threads(threads + 1);
+            let clock = Instant::now();
+            halo_run(&system, 512 * 8, 512, 256, Fidelity::Message);
+            *fastest = fastest.min(clock.elapsed().as_secs_f64());
+        }
+    }
+    fastest[0] / fastest[1]
+}
+
 fn main() {
+    limit_threads(1);
     // Sizes as arguments: only these exchanges, once each, for an analysis.
-    let named: Vec<usize> = std::env::args()
-        .skip(1)
-        .map(|nodes| nodes.parse().expect("an argument is a number of nodes"))
-        .collect();
-    if !named.is_empty() {
-        return named.iter().for_each(|&nodes| exchange(nodes, 1));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if !arguments.is_empty() {
+        for argument in arguments {
+            let number = |text: &str| text.parse().expect("an argument is a number of nodes");
+            match argument.strip_prefix("threads=") {
+                Some(threads) => limit_threads(number(threads)),
+                None => exchange(number(&argument), 1),
+            }
+        }
+        return;
     }
     for name in ["connectx-ddr", "infinihost3-ddr"] {
         let figure = name.replace('-', "_");
@@ -91,4 +113,5 @@ fn main() {
     for (nodes, times) in SIZES {
         exchange(nodes, times);
     }
+    println!("halo_two_threads_ratio {:.3}", two_threads());
 }

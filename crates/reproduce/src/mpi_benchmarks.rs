@@ -389,7 +389,7 @@ impl Repeated<'_> {
     }
 
     /// Returns the microseconds of an operation, and the hottest ports of all of its rounds.
-    fn micros(self, operation: impl AsyncFn(&Rank) + Copy + 'static) -> Observed {
+    fn micros(self, operation: impl AsyncFn(&Rank) + Copy + Sync + 'static) -> Observed {
         // One-time costs, such as connecting and registering, are in the first round and
         // subtracted.
         let span = |rounds: u64| {
@@ -423,7 +423,7 @@ impl Repeated<'_> {
 
 /// Returns the microseconds of an operation of the first of two ranks in which the other takes no
 /// part.
-fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> Observed {
+fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + Sync + 'static) -> Observed {
     Repeated::of_two(system).micros(async move |rank: &Rank| {
         if rank.number == 0 {
             operation(rank).await;
@@ -435,7 +435,7 @@ fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> Ob
 fn stream(
     system: &System,
     bytes: u64,
-    begin: impl Fn(&Rank) -> JoinHandle<()> + Copy + 'static,
+    begin: impl Fn(&Rank) -> JoinHandle<()> + Copy + Sync + 'static,
 ) -> Observed {
     let window = alone(system, async move |rank: &Rank| {
         let all: Vec<_> = (0..WINDOW).map(|_| begin(rank)).collect();

@@ -2,9 +2,10 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use verbena_model::threads::{limit_threads, register};
 
-/// Computes `compute(0)` to `compute(count - 1)` on `threads` threads. The result does not depend
-/// on their number.
+/// Computes `compute(0)` to `compute(count - 1)` on `threads` threads, of which those that are free
+/// help with large models. The result does not depend on their number.
 ///
 /// # Panics
 ///
@@ -14,11 +15,16 @@ pub fn in_order<T: Send>(
     count: usize,
     compute: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
+    limit_threads(threads);
+    let workers = threads.clamp(1, count.max(1));
+    let mut busy: Vec<_> = (0..workers).map(|_| register()).collect();
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, count.max(1)) {
-            scope.spawn(|| {
+        for busy in busy.drain(..) {
+            let (next, results, compute) = (&next, &results, &compute);
+            scope.spawn(move || {
+                let _busy = busy;
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(cell) = results.get(number) else {

@@ -19,7 +19,11 @@ struct Ranks<'a> {
 
 impl Ranks<'_> {
     /// Compares the ends of rounds with those of a run that simulates all, and returns the former.
-    fn compared(self, what: &str, operation: impl AsyncFn(&Rank) + Copy + 'static) -> Rounds {
+    fn compared(
+        self,
+        what: &str,
+        operation: impl AsyncFn(&Rank) + Copy + Sync + 'static,
+    ) -> Rounds {
         let placement = || cyclic(RANKS, self.nodes);
         let (rounds, _) = run_rounds(self.system, placement(), self.fidelity, ROUNDS, operation);
         let simulated = |rounds: usize| {

@@ -25,6 +25,7 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_model::profile::Library;
+use verbena_model::threads::{limit_threads, register};
 
 /// Share of the points that a task computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,9 +115,14 @@ pub fn run(
     let file = Mutex::new(store.append_to(part)?);
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let stopped: Mutex<Option<Stopped>> = Mutex::new(None);
+    limit_threads(threads);
+    let mut busy: Vec<_> = (0..threads.max(1)).map(|_| register()).collect();
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
+        for busy in busy.drain(..) {
+            let (missing, next, finished) = (&missing, &next, &finished);
+            let (file, stopped) = (&file, &stopped);
+            scope.spawn(move || {
+                let _busy = busy;
                 while let Some((number, point)) = missing.get(next.fetch_add(1, Ordering::Relaxed))
                 {
                     let kept = point

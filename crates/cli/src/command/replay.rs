@@ -25,6 +25,7 @@ use verbena_bench_mpi::replays::differences;
 use verbena_bench_mpi::replays::recorded::assumptions;
 use verbena_bench_mpi::replays::schedule::{self, Replayed};
 use verbena_measure::unit;
+use verbena_model::threads::{limit_threads, processors};
 use verbena_replay::source::Source;
 use verbena_report::file::replace;
 
@@ -69,6 +70,10 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = time_budget::parse)]
     budget: Option<Duration>,
 
+    /// Compute on up to N threads [default: one per processor]; results do not depend on N
+    #[arg(long, value_name = "N", value_parser = number::between::<usize>(1..=1024))]
+    threads: Option<usize>,
+
     /// Print a JSON object with every rank's end
     ///
     /// For several models or traces, a list of objects. If some were not computed, an object with
@@ -88,6 +93,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     time_budget::begin(arguments.budget);
+    limit_threads(arguments.threads.unwrap_or_else(processors));
     let (profiles, models) = arguments.models.find(&arguments.targets, NO_MODEL)?;
     if !arguments.json {
         print_remarks(&models);

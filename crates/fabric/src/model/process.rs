@@ -296,7 +296,7 @@ impl Fabric for ModelProcess {
         let wire = self.world.running.wire(port, service, &receives.model);
         let state = PairState::new(Parts {
             number: match wire.pair() {
-                Some(pair) => pair.id(),
+                Some(pair) => pair.id() as u32,
                 None => self.world.fresh(),
             },
             wire,

@@ -242,9 +242,7 @@ impl Flight {
             visible = self.report();
         }
         sim.sleep_until(visible).await;
-        if let Some(placed) = self.message.placed.borrow_mut().take() {
-            placed();
-        }
+        self.target.report_placed(&self.message);
     }
 
     /// Writes its payload to memory.

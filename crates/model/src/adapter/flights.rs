@@ -6,12 +6,15 @@
 //! context, a receive request, a response) remain futures: the record becomes one, and the rest of
 //! its way is that of the task.
 
+use super::crossing::{CrossingPacket, MessageHead, Role};
 use super::flight::Flight;
 use super::load::{Chunk, Left};
 use super::operation::Transport;
+use super::pair::{Message, Pair};
 use super::request::Action;
-use crate::component::{Flow, Load, Network, Passage, Reading, Slot};
+use crate::component::{Flow, Load, Network, PacketInFlight, Passage, Reading, Slot};
 use crate::kernel::{Machine, MachineNumber, RecordId, Sim, Slab, TaskId, Time, prefetch};
+use crate::mpi::Notice;
 use std::cell::{OnceCell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -55,14 +58,17 @@ struct Record {
     stage: Stage,
     /// Partition in which it waits.
     place: u32,
-    is_acknowledgement: bool,
+    role: Role,
     /// End of its stage if that is known; past otherwise.
     due: Time,
     /// `None` once a future has it.
     flight: Option<Flight>,
+    /// Instead of a flight: the packet, if both of its queue pairs are of other threads.
+    transit: Option<Box<CrossingPacket>>,
     reading: Option<Reading>,
-    /// Callback at the end of the last stage.
+    /// Callback at the end of the last stage, and what the target is told.
     action: Option<Action>,
+    notice: Option<Notice>,
     rest: Option<Rest>,
 }
 
@@ -76,7 +82,12 @@ enum Advance {
     Ended,
     /// Its rest is to be polled.
     Polls,
+    /// It continues in a partition of another thread.
+    Crosses,
 }
+
+/// Finds a queue pair by its number.
+type FindPair = Box<dyn Fn(u64) -> Option<Rc<Pair>>>;
 
 /// All packets in flight of a system.
 #[derive(Default)]
@@ -85,6 +96,9 @@ pub struct Flights {
     records: RefCell<Slab<Record>>,
     /// The network that they pass, until the end of the simulation.
     network: RefCell<Option<Rc<Network>>>,
+    /// Packets that have left for partitions of other threads in this window.
+    outgoing: RefCell<Vec<CrossingPacket>>,
+    find_pair: RefCell<Option<FindPair>>,
 }
 
 impl Flights {
@@ -120,6 +134,110 @@ impl Flights {
         sim.wake_in(sim.place(), instant, task);
     }
 
+    /// Carries a packet of a read response that has left for its requester, `pairs.1`: in the
+    /// same order as the task that sent it would.
+    pub(super) fn carry_response(
+        &self,
+        pairs: (&Rc<Pair>, &Rc<Pair>),
+        (message, chunk, number): (Rc<Message>, Chunk, u64),
+        in_flight: PacketInFlight,
+    ) {
+        let sim = &pairs.0.adapter.sim;
+        let network = &pairs.0.adapter.network;
+        let passage = network.begin_to_carry(&in_flight);
+        let flight = Flight {
+            source: pairs.0.clone(),
+            target: pairs.1.clone(),
+            message,
+            chunk,
+            number,
+            flow: Flow::at(sim.now()),
+            left: Left::Over(in_flight),
+        };
+        let mut record = Record {
+            role: Role::Response,
+            ..Record::new(sim, Stage::Arrives, flight)
+        };
+        let (place, due) = match passage {
+            Passage::Travels(place, due) => {
+                record.stage = Stage::Travels;
+                (sim.place_of(place), due)
+            }
+            _ => {
+                let in_flight = record.in_flight();
+                let arrival = in_flight.map(|in_flight| network.arrival(in_flight));
+                let head = arrival.map_or(sim.now(), |arrival| arrival.flow.head);
+                (sim.place(), head)
+            }
+        };
+        (record.place, record.due) = (place, due);
+        if network.is_foreign(place) {
+            let packet = record.leaves(sim.place(), network);
+            self.outgoing.borrow_mut().extend(packet);
+            return;
+        }
+        let (task, _) = self.add(sim, record);
+        match place == sim.place() {
+            true => sim.wake_in(place, due, task),
+            false => sim.cross_from(sim.place(), place, due, task),
+        }
+    }
+
+    /// Sets the lookup of queue pairs by number, for packets from other threads.
+    pub(crate) fn find_pairs_by(&self, find: impl Fn(u64) -> Option<Rc<Pair>> + 'static) {
+        self.find_pair.replace(Some(Box::new(find)));
+    }
+
+    /// Takes the packets that have left for partitions of other threads in this window.
+    pub(crate) fn take_outgoing(&self) -> Vec<CrossingPacket> {
+        self.outgoing.take()
+    }
+
+    /// Adds packets from other threads, at the end of the window in which they have left.
+    pub(crate) fn receive(&self, sim: &Sim, packets: impl IntoIterator<Item = CrossingPacket>) {
+        let network = self.network.borrow();
+        let Some(network) = &*network else { return };
+        for packet in packets {
+            let (from, place, due) = (packet.from, packet.place, packet.due);
+            let record = match network.is_own(packet.in_flight.destination()) {
+                true => self.arrived(sim, network, packet),
+                false => Record::in_transit(packet),
+            };
+            let (task, _) = self.add(sim, record);
+            sim.cross_from(from, place, due, task);
+        }
+    }
+
+    /// Returns the record of a packet whose target is of this thread.
+    fn arrived(&self, sim: &Sim, network: &Network, packet: CrossingPacket) -> Record {
+        let find = self.find_pair.borrow();
+        let found = find.as_ref().and_then(|find| find(packet.pair));
+        let source = found.expect("queue pairs of other threads are found by their numbers");
+        let target = source.peer.borrow().upgrade();
+        let target = target.expect("ranks connect both queue pairs");
+        let requester = match packet.role {
+            Role::Request => &source,
+            Role::Acknowledgement | Role::Response => &target,
+        };
+        let own = network.is_own(requester.port.node).then_some(&**requester);
+        let message = packet.message.arrives(packet.chunk.last, own);
+        let flight = Flight {
+            message,
+            chunk: packet.chunk,
+            number: packet.number,
+            flow: Flow::at(packet.due),
+            left: Left::Over(packet.in_flight),
+            source,
+            target,
+        };
+        Record {
+            role: packet.role,
+            place: packet.place,
+            due: packet.due,
+            ..Record::new(sim, Stage::Travels, flight)
+        }
+    }
+
     /// Adds a record; returns its number as a task and its own.
     #[inline]
     fn add(&self, sim: &Sim, record: Record) -> (TaskId, RecordId) {
@@ -143,7 +261,7 @@ impl Flights {
         let has_ended = rest.as_mut().poll(&mut context).is_ready();
         let mut records = self.records.borrow_mut();
         match has_ended {
-            true => records.remove(number),
+            true => drop(records.remove(number)),
             false => {
                 if let Some(record) = records.get(number) {
                     record.rest = Some(rest);
@@ -180,11 +298,21 @@ impl Machine for Flights {
         match advance {
             Advance::Waits | Advance::Acknowledges(_) => (),
             Advance::Ended => {
-                let action = records.get(number).and_then(|record| record.action.take());
-                records.remove(number);
+                let Some(ended) = records.remove(number) else {
+                    return;
+                };
                 drop(records);
-                if let Some(action) = action {
+                if let Some(action) = ended.action {
                     action();
+                }
+                if let Some(flight) = ended.flight {
+                    flight.target.notify(ended.notice);
+                }
+            }
+            Advance::Crosses => {
+                if let Some(record) = records.remove(number) {
+                    let packet = record.leaves(sim.place(), network);
+                    self.outgoing.borrow_mut().extend(packet);
                 }
             }
             Advance::Polls => {
@@ -211,6 +339,7 @@ impl Machine for Flights {
     fn clear(&self) {
         self.records.take();
         self.network.take();
+        self.find_pair.take();
     }
 }
 
@@ -223,6 +352,9 @@ struct Place<'a> {
 impl Record {
     /// Prefetches the state that its next event needs.
     fn prefetch(&self, network: &Network) {
+        if let Some(packet) = &self.transit {
+            return network.prefetch(&packet.in_flight);
+        }
         let Some(flight) = &self.flight else { return };
         match self.stage {
             Stage::Travels | Stage::AtSwitch(..) => {
@@ -250,12 +382,79 @@ impl Record {
         Record {
             stage,
             place: sim.place(),
-            is_acknowledgement: false,
+            role: Role::Request,
             due: Time::ZERO,
             flight: Some(flight),
+            transit: None,
             reading: None,
             action: None,
+            notice: None,
             rest: None,
+        }
+    }
+
+    /// Creates the record of a packet that only passes switches of this thread.
+    fn in_transit(packet: CrossingPacket) -> Record {
+        Record {
+            stage: Stage::Travels,
+            place: packet.place,
+            role: packet.role,
+            due: packet.due,
+            flight: None,
+            transit: Some(Box::new(packet)),
+            reading: None,
+            action: None,
+            notice: None,
+            rest: None,
+        }
+    }
+
+    /// Returns the packet of a record that continues in a partition of another thread; `from` is
+    /// the partition that it leaves.
+    fn leaves(self, from: u32, network: &Network) -> Option<CrossingPacket> {
+        let (place, due) = (self.place, self.due);
+        if let Some(packet) = self.transit {
+            return Some(CrossingPacket {
+                from,
+                place,
+                due,
+                ..*packet
+            });
+        }
+        let flight = self.flight?;
+        let Left::Over(in_flight) = flight.left else {
+            return None;
+        };
+        let requester = match self.role {
+            Role::Request => &flight.source,
+            Role::Acknowledgement | Role::Response => &flight.target,
+        };
+        assert!(
+            requester.transport == Transport::Reliable,
+            "only reliable messages are exchanged between threads"
+        );
+        let own = network.is_own(requester.port.node).then_some(&**requester);
+        Some(CrossingPacket {
+            from,
+            place,
+            due,
+            pair: flight.source.id,
+            role: self.role,
+            message: MessageHead::leaves(&flight.message, (self.role, flight.chunk.last), own),
+            chunk: flight.chunk,
+            number: flight.number,
+            in_flight,
+        })
+    }
+
+    /// Returns its packet, if that is on a link.
+    fn in_flight(&mut self) -> Option<&mut PacketInFlight> {
+        match (&mut self.flight, &mut self.transit) {
+            (Some(flight), _) => match &mut flight.left {
+                Left::Over(in_flight) => Some(in_flight),
+                Left::Within(..) => None,
+            },
+            (None, transit) => transit.as_mut().map(|packet| &mut packet.in_flight),
         }
     }
 
@@ -278,7 +477,7 @@ impl Record {
             left: own.towards(source, load, own.acknowledgement()),
         };
         Record {
-            is_acknowledgement: true,
+            role: Role::Acknowledgement,
             due: instant,
             ..Record::new(sim, Stage::Starts, flight)
         }
@@ -287,6 +486,11 @@ impl Record {
     /// Advances as far as it gets now.
     #[inline]
     fn advance(&mut self, at: &Place<'_>) -> Advance {
+        match self.stage {
+            Stage::Travels => return self.pass(at),
+            Stage::AtSwitch(slot, ticket) => return self.pass_later(at, (slot, ticket)),
+            _ => (),
+        }
         let Some(flight) = &mut self.flight else {
             return Advance::Polls;
         };
@@ -321,22 +525,6 @@ impl Record {
                     false => Advance::Waits,
                 }
             }
-            Stage::Travels => {
-                let Left::Over(in_flight) = &mut flight.left else {
-                    return Advance::Waits;
-                };
-                let passage = at.network.pass(in_flight);
-                self.goes_on(at, passage)
-            }
-            Stage::AtSwitch(slot, ticket) => {
-                let Left::Over(in_flight) = &mut flight.left else {
-                    return Advance::Waits;
-                };
-                match at.network.pass_later(in_flight, (slot, ticket)) {
-                    Some(passage) => self.goes_on(at, passage),
-                    None => Advance::Waits,
-                }
-            }
             Stage::Arrives => self.arrive(at),
             Stage::Passes => self.place(at),
             Stage::Written => self.report(at),
@@ -345,7 +533,27 @@ impl Record {
                 true => Advance::Ended,
                 false => self.complete(at),
             },
-            Stage::Rest => Advance::Polls,
+            Stage::Rest | Stage::Travels | Stage::AtSwitch(..) => Advance::Polls,
+        }
+    }
+
+    /// Passes the switch that it has come to, if there is space behind it.
+    fn pass(&mut self, at: &Place<'_>) -> Advance {
+        let Some(in_flight) = self.in_flight() else {
+            return Advance::Waits;
+        };
+        let passage = at.network.pass(in_flight);
+        self.goes_on(at, passage)
+    }
+
+    /// Passes the switch where it has waited for space, if there is enough now.
+    fn pass_later(&mut self, at: &Place<'_>, waited: (Slot, u64)) -> Advance {
+        let Some(in_flight) = self.in_flight() else {
+            return Advance::Waits;
+        };
+        match at.network.pass_later(in_flight, waited) {
+            Some(passage) => self.goes_on(at, passage),
+            None => Advance::Waits,
         }
     }
 
@@ -397,7 +605,7 @@ impl Record {
             let outgoing = flight.source.outgoing(in_flight.load());
             adapter.has_left(outgoing, in_flight.left());
         }
-        if !self.is_acknowledgement {
+        if self.role == Role::Request {
             flight.has_left();
         }
         match &flight.left {
@@ -416,10 +624,7 @@ impl Record {
     fn goes_on(&mut self, at: &Place<'_>, passage: Passage) -> Advance {
         let mut passage = passage;
         loop {
-            let Some(flight) = &mut self.flight else {
-                return Advance::Waits;
-            };
-            let Left::Over(in_flight) = &mut flight.left else {
+            let Some(in_flight) = self.in_flight() else {
                 return Advance::Waits;
             };
             match passage {
@@ -428,7 +633,13 @@ impl Record {
                     let place = at.sim.place_of(place);
                     if due > at.sim.now() || place != at.sim.place() {
                         (self.stage, self.due, self.place) = (Stage::Travels, due, place);
-                        at.sim.wake_in(place, due, at.sim.current());
+                        if at.network.is_foreign(place) {
+                            return Advance::Crosses;
+                        }
+                        match place == at.sim.place() {
+                            true => at.sim.wake_at(due),
+                            false => at.sim.cross(place, due),
+                        }
                         return Advance::Waits;
                     }
                     passage = at.network.pass(in_flight);
@@ -466,8 +677,19 @@ impl Record {
 
     /// Is processed at the adapter that it has come to.
     fn has_arrived(&mut self, at: &Place<'_>) -> Advance {
-        if self.is_acknowledgement {
-            return self.take_acknowledgement(at);
+        match self.role {
+            Role::Request => (),
+            Role::Acknowledgement => return self.take_acknowledgement(at),
+            Role::Response => {
+                return self.become_task(|flight| async move {
+                    let there = (flight.flow, flight.left.held());
+                    let (message, chunk) = (flight.message, flight.chunk);
+                    let take = flight
+                        .target
+                        .take_response(message, chunk, flight.number, there);
+                    take.await;
+                });
+            }
         }
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
@@ -548,6 +770,7 @@ impl Record {
     fn is_seen(&mut self) -> Advance {
         if let Some(flight) = &self.flight {
             self.action = flight.message.placed.borrow_mut().take();
+            self.notice = flight.message.notice.take();
         }
         Advance::Ended
     }

@@ -9,6 +9,7 @@
 pub(crate) mod cache;
 mod congestion;
 mod corrections;
+mod crossing;
 mod engine;
 mod flight;
 mod flights;
@@ -23,8 +24,9 @@ mod request;
 mod send;
 
 pub use corrections::{Plan, Plans};
+pub use crossing::CrossingPacket;
 pub use flights::Flights;
 pub use model::{AdapterModel, Counters, Fidelity};
 pub use operation::{Kind, MemoryHome, MemoryLocation, Placement, Transport};
-pub use pair::{Carried, Pair, ReceiveQueue};
+pub use pair::{Carried, Notified, Pair, ReceiveQueue};
 pub use request::{Action, Request};

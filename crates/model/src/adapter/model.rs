@@ -40,7 +40,7 @@ pub struct Counters {
 pub(super) struct SendingSide {
     /// Serial scheduling: the turn, and the queue pair whose context is loaded.
     pub(super) turn: Semaphore,
-    pub(super) present: Cell<Option<u32>>,
+    pub(super) present: Cell<Option<u64>>,
     /// Packets whose payload is still being read.
     pub(super) gathering: Cell<u64>,
     pub(super) gathered: Watch,
@@ -242,7 +242,7 @@ impl AdapterModel {
     /// Counts the context of queue pair `pair` as cached; returns its fetch if it was missing.
     pub(super) fn touch_context(&self, pair: &Pair) -> Option<MissingContext> {
         let mut contexts = self.contexts.borrow_mut();
-        match contexts.touch_near(u64::from(pair.id), &pair.context) {
+        match contexts.touch_near(pair.id, &pair.context) {
             Lookup::Hit => None,
             Lookup::Miss { displaced } => {
                 self.count(|c| c.context_misses += 1);

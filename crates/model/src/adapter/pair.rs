@@ -7,6 +7,7 @@ use super::pace::Paced;
 use super::request::{Action, Request};
 use crate::component::Port;
 use crate::kernel::{Gate, JoinHandle, Semaphore, Sim, Time, Watch};
+use crate::mpi::Notice;
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -76,7 +77,7 @@ pub(super) struct Queued {
 
 /// A queue pair.
 pub struct Pair {
-    pub(super) id: u32,
+    pub(super) id: u64,
     pub(super) adapter: Rc<AdapterModel>,
     /// Where the adapter's cache last had its context.
     pub(super) context: Cell<u32>,
@@ -109,15 +110,27 @@ pub struct Pair {
     /// Duration of the last such fetch.
     rest: Cell<Time>,
     pub(super) receives: Rc<ReceiveQueue>,
+    /// Number of its next message.
+    pub(super) next_message: Cell<u64>,
+    /// Its messages whose last packet is in a part of the simulation that another thread runs.
+    pub(super) under_way: RefCell<Vec<Rc<Message>>>,
+    /// The program that gets the notices of arrived messages.
+    notified: OnceCell<Weak<dyn Notified>>,
     /// Rate control, if the adapter has congestion control.
     pub(super) paced: Option<Box<Paced>>,
+}
+
+/// A program that gets notices of arrived messages.
+pub trait Notified {
+    /// Handles a notice.
+    fn notify(self: Rc<Self>, notice: Notice);
 }
 
 impl Pair {
     /// Creates a queue pair of `adapter` on one of its ports; `id` is unique in the simulation.
     pub fn new(
         adapter: &Rc<AdapterModel>,
-        id: u32,
+        id: u64,
         port: Port,
         transport: Transport,
         receives: Rc<ReceiveQueue>,
@@ -146,6 +159,9 @@ impl Pair {
             rests: OnceCell::new(),
             rest: Cell::default(),
             receives,
+            next_message: Cell::new(0),
+            under_way: RefCell::default(),
+            notified: OnceCell::new(),
             paced: Paced::of(adapter, transport).map(Box::new),
         })
     }
@@ -167,8 +183,36 @@ impl Pair {
         *self.peer.borrow_mut() = Rc::downgrade(peer);
     }
 
+    /// Returns the number of its messages of which a packet is with another thread.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.borrow().len()
+    }
+
+    /// Sets the program that gets the notices of messages that arrive here.
+    pub(crate) fn set_program(&self, program: Weak<dyn Notified>) {
+        let _ = self.notified.set(program);
+    }
+
+    /// Reports that a message has been placed here.
+    pub(super) fn report_placed(&self, message: &Message) {
+        let placed = message.placed.borrow_mut().take();
+        if let Some(placed) = placed {
+            placed();
+        }
+        self.notify(message.notice.take());
+    }
+
+    /// Passes a notice to the program of this queue pair.
+    pub(super) fn notify(&self, notice: Option<Notice>) {
+        if let Some(notice) = notice
+            && let Some(program) = self.notified.get().and_then(Weak::upgrade)
+        {
+            program.notify(notice);
+        }
+    }
+
     /// Returns its number.
-    pub fn id(&self) -> u32 {
+    pub fn id(&self) -> u64 {
         self.id
     }
 
@@ -335,6 +379,8 @@ pub enum Carried {
 
 /// State of a message in flight that its last packet needs.
 pub(super) struct Message {
+    /// Number among the messages of its requester's queue pair.
+    pub number: u64,
     pub kind: Kind,
     pub bytes: u64,
     pub remote: MemoryLocation,
@@ -342,6 +388,7 @@ pub(super) struct Message {
     pub visible: Cell<Option<Time>>,
     /// Whether its first packet found no receive request: the others are dropped, too.
     pub dropped: Cell<bool>,
+    pub notice: Cell<Option<Notice>>,
     pub placed: RefCell<Option<Action>>,
     pub completed: RefCell<Option<Action>>,
 }

@@ -1,7 +1,7 @@
 //! The inbound path: packets of requests at the responder, acknowledgements and read responses at
 //! the requester.
 
-use super::load::{COMPLETION, Chunk, FIRST_OF_ENTRY, Held, Work};
+use super::load::{COMPLETION, Chunk, FIRST_OF_ENTRY, Held, Left, Work};
 use super::operation::{Kind, MemoryHome, Transport};
 use super::pair::{Message, Pair};
 use super::request::Action;
@@ -213,11 +213,8 @@ impl Pair {
                     own.adapter.span(stage::PAYLOAD, start, flow.tail);
                 }
                 source.responded.enter(number).await;
-                if chunk.last
-                    && message.kind == Kind::Atomic
-                    && let Some(placed) = message.placed.borrow_mut().take()
-                {
-                    placed();
+                if chunk.last && message.kind == Kind::Atomic {
+                    own.report_placed(&message);
                 }
                 let flow = own.book_sending(chunk.load, flow);
                 source.responded.pass_at(flow.head);
@@ -231,6 +228,17 @@ impl Pair {
                 let header = link.packet_overhead.0 + edge;
                 let mut left = own.towards(&source, chunk.load, header);
                 own.leave(&mut left, flow.later(pipeline)).await;
+                let left = match (&own.adapter.flights, left) {
+                    (Some(flights), Left::Over(in_flight)) => {
+                        return flights.carry_response(
+                            (&own, &source),
+                            (message, chunk, number),
+                            in_flight,
+                        );
+                    }
+                    (_, left) => left,
+                };
+                let mut left = left;
                 let there = own.come(&source, &mut left).await;
                 source.take_response(message, chunk, number, there).await;
             };
@@ -247,7 +255,7 @@ impl Pair {
     }
 
     /// Processes an arrived read response, number `number` of this pair's.
-    async fn take_response(
+    pub(super) async fn take_response(
         &self,
         message: Rc<Message>,
         chunk: Chunk,
@@ -283,9 +291,7 @@ impl Pair {
         message.visible.set(Some(stored.visible.tail));
         // The completion entry follows the data, and so does the notification.
         sim.sleep_until(stored.gone).await;
-        if let Some(placed) = message.placed.borrow_mut().take() {
-            placed();
-        }
+        self.report_placed(&message);
         self.complete(&message).await;
     }
 }

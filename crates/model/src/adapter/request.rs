@@ -3,6 +3,7 @@
 use super::model::AdapterModel;
 use super::operation::{Kind, MemoryLocation, Placement, Transport};
 use super::pair::Pair;
+use crate::mpi::Notice;
 use crate::profile::BlueFlame;
 use std::rc::Rc;
 
@@ -26,6 +27,8 @@ pub struct Request {
     /// Called when the last byte is visible at the target, including the receive completion if
     /// there is one.
     pub placed: Option<Action>,
+    /// Told to the program of the target's queue pair at the same time.
+    pub notice: Option<Notice>,
     /// Called when the requester's completion is visible.
     pub completed: Option<Action>,
 }
@@ -41,6 +44,7 @@ impl Request {
             remote: MemoryLocation::default(),
             to: None,
             placed: None,
+            notice: None,
             completed: None,
         }
     }

@@ -95,11 +95,13 @@ impl Pair {
             return;
         };
         let message = Rc::new(Message {
+            number: self.next_message.replace(self.next_message.get() + 1),
             kind: request.kind,
             bytes: request.bytes,
             remote: request.remote,
             visible: Cell::new(None),
             dropped: Cell::new(false),
+            notice: Cell::new(request.notice),
             placed: RefCell::new(request.placed),
             completed: RefCell::new(request.completed),
         });

@@ -19,11 +19,12 @@ use super::topology::outlook::{Choice, Outlook};
 use super::topology::{PathPosition, Share, Topology};
 use crate::congestion;
 use crate::kernel::prefetch;
-use crate::kernel::{Draws, Occupancy, Server, Sim, Space, Take, Time};
+use crate::kernel::{AtWindowEnd, Draws, Occupancy, Server, Sim, Space, Take, Time};
 use crate::profile::{Cable, Link, Marking, Rate, Switch, System};
 use crate::stage;
+use crate::threads::OwnNodes;
 use crate::topology::Built;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,6 +38,26 @@ const BLOCK: u64 = 64;
 pub struct Slot {
     buffer: u32,
     bytes: u32,
+    /// The partition of the egress port before the buffer.
+    place: u32,
+}
+
+/// Buffer space that a partition returns to another one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Returned {
+    /// The partition that returns it.
+    pub from: u32,
+    /// The space; its partition is `slot.place`.
+    slot: Slot,
+    /// When the other partition knows of it.
+    pub told: Time,
+}
+
+impl Returned {
+    /// Returns the partition of the egress port before the buffer.
+    pub fn place(&self) -> u32 {
+        self.slot.place
+    }
 }
 
 /// A transmission: a load with `header` bytes around each packet, on a virtual lane.
@@ -77,6 +98,11 @@ impl PacketInFlight {
     /// Returns the buffer space that it holds.
     pub fn slot(&self) -> Slot {
         self.slot
+    }
+
+    /// Returns the node that it goes to.
+    pub(crate) fn destination(&self) -> usize {
+        self.way.destination()
     }
 
     /// Returns the load.
@@ -189,6 +215,11 @@ pub struct Network {
     marks: Option<Marks>,
     /// The names of a fabric that exists, and the waiting at its egress ports.
     built: Option<(Arc<Built>, Vec<Stall>)>,
+    /// The nodes that are simulated here, with the switches near them; all of them if not set.
+    /// By partition, the thread that simulates it.
+    own_nodes: OnceCell<(OwnNodes, Vec<u32>)>,
+    /// Space returned to other partitions in this window.
+    returned: RefCell<Vec<Returned>>,
 }
 
 impl Network {
@@ -238,6 +269,8 @@ impl Network {
                 let stalls = (0..topology.egresses()).map(|_| Stall::default());
                 (built.clone(), stalls.collect())
             }),
+            own_nodes: OnceCell::new(),
+            returned: RefCell::default(),
             topology,
         }
     }
@@ -301,6 +334,7 @@ impl Network {
         Slot {
             buffer: self.buffer(egress, lane) as u32,
             bytes: in_flight.slot.bytes,
+            place: self.sim.place(),
         }
     }
 
@@ -314,8 +348,38 @@ impl Network {
     pub fn release(&self, slot: Slot, instant: Time) {
         // The flow-control packet that returns the credits takes the path of any packet.
         let told = instant + self.cable + self.latency;
+        let from = self.sim.place();
+        match slot.place == from {
+            true => self.take_back(slot, told),
+            false => self
+                .returned
+                .borrow_mut()
+                .push(Returned { from, slot, told }),
+        }
+    }
+
+    fn take_back(&self, slot: Slot, told: Time) {
         let space = &self.buffers[slot.buffer as usize];
         space.give_back(&self.sim, told, u64::from(slot.bytes));
+    }
+
+    /// Returns when the first partition knows of space returned to it in this window.
+    pub(crate) fn first_returned(&self) -> Option<Time> {
+        self.returned.borrow().iter().map(|one| one.told).min()
+    }
+
+    /// Takes the space returned in this window to partitions of other threads.
+    pub(crate) fn returned_to_others(&self) -> Vec<Returned> {
+        let mut returned = self.returned.borrow_mut();
+        let is_foreign = |one: &&Returned| self.is_foreign(one.place());
+        let (foreign, own) = returned.iter().partition(is_foreign);
+        *returned = own;
+        foreign
+    }
+
+    /// Adds space returned by partitions of another thread.
+    pub(crate) fn add_returned(&self, returned: &[Returned]) {
+        self.returned.borrow_mut().extend_from_slice(returned);
     }
 
     /// Creates a load in flight from one adapter to another.
@@ -330,6 +394,7 @@ impl Network {
             slot: Slot {
                 buffer: 0,
                 bytes: u32::try_from(bytes).expect("a load is shorter than a buffer"),
+                place: 0,
             },
             begin: Time::ZERO,
             end: Time::ZERO,
@@ -365,7 +430,7 @@ impl Network {
     pub(crate) fn begin_to_depart(&self, in_flight: &mut PacketInFlight, flow: Flow) -> Passage {
         let own = in_flight.own as usize;
         in_flight.slot = self.turn_to(in_flight, own, in_flight.sent.lane);
-        let Slot { buffer, bytes } = in_flight.slot;
+        let Slot { buffer, bytes, .. } = in_flight.slot;
         match self.buffers[buffer as usize].enter(&self.sim, u64::from(bytes)) {
             Some(ticket) => {
                 self.begin_to_wait(own);
@@ -593,6 +658,32 @@ impl Network {
         &self.link
     }
 
+    /// Restricts the simulation to these nodes and the switches near them.
+    pub(crate) fn restrict_to(&self, nodes: OwnNodes) {
+        let places = 0..self.topology.places();
+        let owners = places.map(|place| nodes.owner(self.topology.home(place)) as u32);
+        let _ = self.own_nodes.set((nodes, owners.collect()));
+    }
+
+    /// Returns the number of the thread that simulates a partition.
+    pub(crate) fn owner(&self, place: u32) -> usize {
+        let own = self.own_nodes.get();
+        own.map_or(0, |(_, owners)| owners[place as usize] as usize)
+    }
+
+    /// Returns whether another thread simulates a partition.
+    pub(crate) fn is_foreign(&self, place: u32) -> bool {
+        let own = self.own_nodes.get();
+        own.is_some_and(|(nodes, owners)| owners[place as usize] as usize != nodes.number())
+    }
+
+    /// Returns whether this thread simulates a node.
+    pub(crate) fn is_own(&self, node: usize) -> bool {
+        self.own_nodes
+            .get()
+            .is_none_or(|(nodes, _)| nodes.has(node))
+    }
+
     /// Returns the number of ports of each adapter.
     pub fn ports_of_adapter(&self) -> usize {
         self.topology.ports()
@@ -672,6 +763,19 @@ impl Network {
             None => self.topology.name(share),
         };
         (time > Time::ZERO).then(|| (name(), time))
+    }
+}
+
+impl AtWindowEnd for Network {
+    fn window_ended(&self) {
+        let mut returned = self.returned.take();
+        if !returned.is_sorted_by_key(|one| one.from) {
+            returned.sort_by_key(|one| one.from);
+        }
+        for one in returned.drain(..) {
+            self.take_back(one.slot, one.told);
+        }
+        self.returned.replace(returned);
     }
 }
 

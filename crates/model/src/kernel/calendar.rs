@@ -4,11 +4,15 @@
 //! at least a lookahead later, so within windows of that length the partitions are independent: all
 //! events of a window in one partition run, then those of the next partition. The order within a
 //! partition is the same as without windows, except for events of the same picosecond that came
-//! from different partitions. The benefit: a partition's state is loaded into the processor's
-//! caches once per window instead of once per event, and future events are appended to a list
-//! instead of being sorted into one global heap. (Conservative synchronisation by windows: Nicol,
-//! "The cost of conservative synchronization in parallel discrete event simulations", JACM 1993;
-//! used here for cache locality only.)
+//! from different partitions. The benefits: a partition's state is loaded into the processor's
+//! caches once per window instead of once per event, future events are appended to a list instead
+//! of being sorted into one global heap, and the partitions may be divided among threads.
+//! (Conservative synchronisation by windows: Nicol, "The cost of conservative synchronization in
+//! parallel discrete event simulations", JACM 1993.)
+//!
+//! An event for another partition is added when its window ends, after the receiver's own events of
+//! that window, in the order of the sending partitions. So the order of events does not depend on
+//! which other partitions the same calendar has, and is the same for any number of threads.
 
 use super::records::TaskId;
 use super::time::Time;
@@ -100,6 +104,8 @@ pub(super) struct Calendar {
     near_used: u64,
     /// Windows beyond `near`.
     far: BTreeMap<u64, Vec<Entry>>,
+    /// Events of this window for other partitions, with the partition that they come from.
+    crossing: Vec<(PartitionNumber, Entry)>,
     /// Lists of past windows, kept for reuse: the last one first, as it is in the caches.
     spare: Vec<Vec<Entry>>,
     /// Position of each partition's next entry while a window is sorted.
@@ -139,6 +145,7 @@ impl Calendar {
             near: Box::new([const { Vec::new() }; NEAR as usize]),
             near_used: 0,
             far: BTreeMap::new(),
+            crossing: Vec::new(),
             spare: Vec::new(),
             positions: Vec::new(),
         }
@@ -147,6 +154,49 @@ impl Calendar {
     #[inline]
     pub(super) fn place(&self) -> PartitionNumber {
         self.place
+    }
+
+    /// Has `task` continue in another partition, `place`, at `instant`. It comes from partition
+    /// `from`.
+    ///
+    /// # Panics
+    ///
+    /// If `instant` is within the current window.
+    #[inline]
+    pub(super) fn cross(
+        &mut self,
+        from: PartitionNumber,
+        place: PartitionNumber,
+        instant: Time,
+        task: TaskId,
+    ) {
+        assert!(
+            instant >= self.end,
+            "place {place} received {instant} from place {from}, less than a lookahead before"
+        );
+        let entry = Entry {
+            instant,
+            place,
+            task,
+        };
+        self.crossing.push((from, entry));
+    }
+
+    /// Returns the instant of the first event that crosses in this window.
+    pub(super) fn first_crossing(&self) -> Option<Time> {
+        self.crossing.iter().map(|(_, entry)| entry.instant).min()
+    }
+
+    /// Adds the events that cross, at the end of a window.
+    pub(super) fn settle(&mut self) {
+        let mut crossing = std::mem::take(&mut self.crossing);
+        if !crossing.is_sorted_by_key(|(from, _)| *from) {
+            crossing.sort_by_key(|(from, _)| *from);
+        }
+        for (_, entry) in crossing.drain(..) {
+            self.schedule(entry.place, entry.instant, entry.task);
+        }
+        self.crossing = crossing;
     }
 
     /// Wakes `task` in `place` at `instant`.
@@ -218,7 +268,7 @@ impl Calendar {
     /// Returns the number of the window of an instant after the current window: a division, which
     /// takes longer than a multiplication.
     #[inline]
-    fn number_of(&self, instant: Time) -> u64 {
+    pub(super) fn number_of(&self, instant: Time) -> u64 {
         let ahead = instant.0 - self.end.0;
         let windows = match ahead < self.multiplied {
             true => ((u128::from(ahead) * u128::from(self.reciprocal)) >> 64) as u64,
@@ -227,9 +277,9 @@ impl Calendar {
         self.coming + windows
     }
 
-    /// Takes the next event. At the start of a partition's turn, passes the tasks whose turn comes
-    /// soon to `coming`, if there is one, together with the stage: each task of a window once per
-    /// stage, in order.
+    /// Takes the next event of the window, if there is one. At the start of a partition's turn,
+    /// passes the tasks whose turn comes soon to `coming`, if there is one, together with the stage:
+    /// each task of a window once per stage, in order.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -261,11 +311,8 @@ impl Calendar {
     /// Starts the turn of the next partition that has events, if there is one.
     #[inline(never)]
     fn begin_turn(&mut self, coming: Option<impl FnMut(usize, TaskId)>) -> Option<()> {
-        if self.next == self.round.len() {
-            self.begin_window()?;
-        }
         let left = &mut self.round[self.next..];
-        let place = left[0].place;
+        let place = left.first()?.place;
         let mut turn = 1;
         let mut is_sorted = true;
         while let Some(entry) = left.get(turn)
@@ -296,12 +343,17 @@ impl Calendar {
         }
     }
 
-    /// Starts the next window that has events, if there is one.
-    fn begin_window(&mut self) -> Option<()> {
+    /// Returns the number of the next window that has events, if there is one.
+    pub(super) fn next_window(&self) -> Option<u64> {
         let ahead = self.near_used.rotate_right((self.coming % NEAR) as u32);
         let near = (ahead != 0).then(|| self.coming + u64::from(ahead.trailing_zeros()));
         let far = self.far.first_key_value().map(|(number, _)| *number);
-        let window = near.into_iter().chain(far).min()?;
+        near.into_iter().chain(far).min()
+    }
+
+    /// Starts a window after the current one, no later than the next that has events.
+    pub(super) fn begin_window(&mut self, window: u64) {
+        let far = self.far.first_key_value().map(|(number, _)| *number);
         let mut entries = std::mem::take(&mut self.near[(window % NEAR) as usize]);
         self.near_used &= !(1 << (window % NEAR));
         // Entries made while the window was still far precede the others.
@@ -318,7 +370,6 @@ impl Calendar {
         self.named = [0; STAGES];
         self.coming = window + 1;
         self.end = Time(self.coming.saturating_mul(self.lookahead.0));
-        Some(())
     }
 
     /// Copies the entries of a window into the round, sorted by partition, stably. A counting sort,
@@ -331,7 +382,9 @@ impl Calendar {
             self.round.extend_from_slice(entries);
             return self.round.sort_by_key(|entry| entry.place);
         }
-        let Some(any) = entries.first() else { return };
+        let Some(any) = entries.first() else {
+            return self.round.clear();
+        };
         // All of them are overwritten.
         self.round.resize(entries.len(), *any);
         self.positions.clear();
@@ -359,6 +412,7 @@ impl Calendar {
         self.near.iter_mut().for_each(Vec::clear);
         self.near_used = 0;
         self.far.clear();
+        self.crossing.clear();
     }
 }
 
@@ -374,13 +428,32 @@ mod tests {
 
     const UNNAMED: Option<fn(usize, TaskId)> = None;
 
+    /// Takes the next event of this or a later window.
+    fn next(calendar: &mut Calendar) -> Option<(Time, TaskId)> {
+        next_telling(calendar, UNNAMED)
+    }
+
+    fn next_telling(
+        calendar: &mut Calendar,
+        mut coming: Option<impl FnMut(usize, TaskId)>,
+    ) -> Option<(Time, TaskId)> {
+        loop {
+            if let Some(event) = calendar.next(coming.as_mut()) {
+                return Some(event);
+            }
+            calendar.settle();
+            let window = calendar.next_window()?;
+            calendar.begin_window(window);
+        }
+    }
+
     #[test]
     fn one_partition_runs_by_time_then_by_scheduling_order() {
         let mut calendar = Calendar::of_one_place();
         for (instant, task) in [(70, 0), (30, 1), (70, 2), (30, 3)] {
             calendar.schedule(0, Time(instant), TaskId::numbered(task));
         }
-        let order: Vec<_> = std::iter::from_fn(|| calendar.next(UNNAMED)).collect();
+        let order: Vec<_> = std::iter::from_fn(|| next(&mut calendar)).collect();
         let expected = [(30, 1), (30, 3), (70, 0), (70, 2)];
         assert_eq!(
             order,
@@ -395,13 +468,13 @@ mod tests {
         {
             calendar.schedule(place, Time(instant), TaskId::numbered(task));
         }
-        let first = calendar.next(UNNAMED);
+        let first = next(&mut calendar);
         assert_eq!(first, Some((Time(20), TaskId::numbered(3))));
         // Scheduled within the window: runs before the partition's own later event and before the
         // other partition.
         calendar.schedule(0, Time(80), TaskId::numbered(5));
         let order: Vec<_> =
-            std::iter::from_fn(|| calendar.next(UNNAMED).map(|(_, task)| task)).collect();
+            std::iter::from_fn(|| next(&mut calendar).map(|(_, task)| task)).collect();
         assert_eq!(order, [5, 1, 0, 4, 2].map(TaskId::numbered));
     }
 
@@ -417,9 +490,10 @@ mod tests {
         }
         let mut named = [(); STAGES].map(|()| Vec::new());
         let mut taken = Vec::new();
-        while let Some((_, task)) =
-            calendar.next(Some(|stage: usize, task| named[stage].push(task)))
-        {
+        while let Some((_, task)) = next_telling(
+            &mut calendar,
+            Some(|stage: usize, task| named[stage].push(task)),
+        ) {
             taken.push(task);
             assert!(named.iter().all(|named| named.len() >= taken.len()));
             let ahead = named[0].len() - taken.len();
@@ -434,8 +508,41 @@ mod tests {
     fn an_event_for_another_partition_within_the_lookahead_panics() {
         let mut calendar = Calendar::of_places(Time(100));
         calendar.schedule(0, Time(0), TaskId::numbered(0));
-        calendar.next(UNNAMED);
-        calendar.schedule(1, Time(50), TaskId::numbered(1));
+        next(&mut calendar);
+        calendar.cross(0, 1, Time(50), TaskId::numbered(1));
+    }
+
+    /// A window that only other threads have events in: nothing happens, nothing happens twice.
+    #[test]
+    fn a_window_without_events_is_empty() {
+        let mut calendar = Calendar::of_places(Time(100));
+        calendar.schedule(3, Time(0), TaskId::numbered(1));
+        calendar.schedule(3, Time(350), TaskId::numbered(2));
+        assert_eq!(next(&mut calendar), Some((Time(0), TaskId::numbered(1))));
+        assert_eq!(calendar.next(UNNAMED), None);
+        calendar.begin_window(2);
+        assert_eq!(calendar.next(UNNAMED), None);
+        assert_eq!(next(&mut calendar), Some((Time(350), TaskId::numbered(2))));
+    }
+
+    /// Events of one instant: a partition's own come first, then those that crossed, in the order of
+    /// the partitions that they come from, in whatever order they are passed on.
+    #[test]
+    fn events_that_cross_are_in_the_order_of_their_origins() {
+        let task = TaskId::numbered;
+        for passed in [[(1, 10), (1, 11), (2, 20)], [(2, 20), (1, 10), (1, 11)]] {
+            let mut calendar = Calendar::of_places(Time(100));
+            calendar.schedule(0, Time(0), task(0));
+            assert_eq!(next(&mut calendar), Some((Time(0), task(0))));
+            for (from, number) in passed {
+                calendar.cross(from, 0, Time(150), task(number));
+            }
+            calendar.schedule(0, Time(150), task(1));
+            assert_eq!(calendar.first_crossing(), Some(Time(150)));
+            let order: Vec<_> =
+                std::iter::from_fn(|| next(&mut calendar).map(|(_, task)| task)).collect();
+            assert_eq!(order, [1, 10, 11, 20].map(task));
+        }
     }
 
     /// Compares with a list that is searched for the first event each time; events schedule others,
@@ -472,7 +579,7 @@ mod tests {
                     .filter(|&n| !done[n])
                     .min_by_key(|&n| list[n]);
                 let expected = first.map(|n| (list[n].2, list[n].3));
-                assert_eq!(calendar.next(UNNAMED), expected);
+                assert_eq!(next(&mut calendar), expected);
                 let Some(n) = first else { break };
                 done[n] = true;
                 let (_, place, instant, _) = list[n];

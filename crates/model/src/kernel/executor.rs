@@ -33,6 +33,11 @@ pub fn events_of_this_thread() -> u64 {
     ENDED.get()
 }
 
+/// Adds events of simulations that have ended on another thread for this one.
+pub(crate) fn add_events(events: u64) {
+    ENDED.set(ENDED.get() + events);
+}
+
 /// Events of all simulations of this process, counted in portions.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 /// Events of a portion: a power of two.
@@ -59,6 +64,8 @@ struct Asleep {
 
 struct Inner {
     now: Cell<Time>,
+    /// The latest time of any partition.
+    latest: Cell<Time>,
     events: Cell<u64>,
     current: Cell<TaskId>,
     place: Cell<PartitionNumber>,
@@ -74,7 +81,16 @@ struct Inner {
     machines: [OnceCell<Rc<dyn Machine>>; MachineNumber::MOST],
     /// Whether upcoming tasks are prefetched.
     prefetches: Cell<bool>,
+    /// What is told of the ends of windows, until the end of the simulation.
+    at_window_end: RefCell<Option<Rc<dyn AtWindowEnd>>>,
     trace: Trace,
+}
+
+/// State that partitions change in each other: the changes of a window take effect at its end.
+pub trait AtWindowEnd {
+    /// Lets the changes of the window that has just ended take effect, in the order of the
+    /// partitions that made them.
+    fn window_ended(&self);
 }
 
 /// A simulation: virtual time and its tasks. Clones share the same simulation.
@@ -110,6 +126,7 @@ impl Sim {
     fn with(calendar: Calendar, several: bool) -> Sim {
         Sim(Rc::new(Inner {
             now: Cell::new(Time::ZERO),
+            latest: Cell::new(Time::ZERO),
             events: Cell::new(0),
             current: Cell::default(),
             place: Cell::new(0),
@@ -121,6 +138,7 @@ impl Sim {
             pool: ActivityPool::default(),
             machines: [const { OnceCell::new() }; MachineNumber::MOST],
             prefetches: Cell::new(false),
+            at_window_end: RefCell::default(),
             trace: Trace::default(),
         }))
     }
@@ -128,6 +146,12 @@ impl Sim {
     /// Returns the current virtual time.
     pub fn now(&self) -> Time {
         self.0.now.get()
+    }
+
+    /// Returns the latest time of any partition so far: within a window, each has a time of its
+    /// own.
+    pub fn latest(&self) -> Time {
+        self.0.latest.get()
     }
 
     /// Returns the number of events so far: polls of tasks.
@@ -205,6 +229,11 @@ impl Sim {
         number
     }
 
+    /// Tells `state` of the end of each window.
+    pub fn tell_of_window_ends(&self, state: Rc<dyn AtWindowEnd>) {
+        self.0.at_window_end.replace(Some(state));
+    }
+
     /// Notes that a table has this many records. If they do not stay in the caches, upcoming tasks
     /// are prefetched from now on.
     pub fn note_records(&self, records: usize) {
@@ -266,7 +295,7 @@ impl Sim {
             if let Some(value) = handle.shared.borrow_mut().value.take() {
                 return Ok(value);
             }
-            if !self.step() {
+            if !self.step() && !self.next_window() {
                 return Err(Deadlock(self.now()));
             }
         }
@@ -274,7 +303,58 @@ impl Sim {
 
     /// Runs until no event is left.
     pub fn run(&self) {
+        loop {
+            self.run_window();
+            if !self.next_window() {
+                break;
+            }
+        }
+    }
+
+    /// Returns whether it has one partition, of which all time is one window.
+    pub(crate) fn is_one_place(&self) -> bool {
+        !self.0.several
+    }
+
+    /// Runs all events of the current window.
+    pub(crate) fn run_window(&self) {
         while self.step() {}
+    }
+
+    /// Ends the window, of which no event is left.
+    pub(crate) fn end_window(&self) {
+        self.0.calendar.borrow_mut().settle();
+        if let Some(state) = &*self.0.at_window_end.borrow() {
+            state.window_ended();
+        }
+    }
+
+    /// Returns the number of the next window that has events, if there is one.
+    pub(crate) fn coming_window(&self) -> Option<u64> {
+        self.0.calendar.borrow().next_window()
+    }
+
+    /// Returns when the first task continues that crosses to another partition in this window.
+    pub(crate) fn first_crossing(&self) -> Option<Time> {
+        self.0.calendar.borrow().first_crossing()
+    }
+
+    /// Returns the number of the window of an instant after the current one.
+    pub(crate) fn window_of(&self, instant: Time) -> u64 {
+        self.0.calendar.borrow().number_of(instant)
+    }
+
+    /// Starts a window after the current one, no later than the next that has events.
+    pub(crate) fn begin_window(&self, number: u64) {
+        self.0.calendar.borrow_mut().begin_window(number);
+    }
+
+    /// Ends the window and starts the next one that has events; returns false if there is none.
+    fn next_window(&self) -> bool {
+        self.end_window();
+        let next = self.coming_window();
+        next.into_iter().for_each(|next| self.begin_window(next));
+        next.is_some()
     }
 
     /// Drops all tasks and events. Without this, tasks that hold the simulation would keep each
@@ -288,6 +368,7 @@ impl Sim {
         // any more.
         drop(tasks);
         self.0.pool.clear();
+        self.0.at_window_end.take();
         let machines = self.0.machines.iter().filter_map(OnceCell::get);
         machines.for_each(|machine| machine.clear());
         self.clear_ready();
@@ -298,9 +379,9 @@ impl Sim {
         self.0.others_ready.borrow_mut().clear();
     }
 
-    /// Runs one event; returns false if there is none.
+    /// Runs one event of the window; returns false if there is none.
     #[inline]
-    fn step(&self) -> bool {
+    pub(crate) fn step(&self) -> bool {
         let inner = &*self.0;
         let ready = inner.ready.get();
         let is_timed = ready.is_none();
@@ -319,6 +400,7 @@ impl Sim {
                     return false;
                 };
                 inner.now.set(instant);
+                inner.latest.set(inner.latest.get().max(instant));
                 inner.place.set(calendar.place());
                 id
             }
@@ -369,6 +451,23 @@ impl Sim {
         calendar.schedule(place, instant, task);
     }
 
+    /// Has the current task, a record, continue in another partition at `instant`.
+    pub(crate) fn cross(&self, place: PartitionNumber, instant: Time) {
+        self.cross_from(self.place(), place, instant, self.current());
+    }
+
+    /// Has a task continue in another partition at `instant`; it comes from partition `from`.
+    pub(crate) fn cross_from(
+        &self,
+        from: PartitionNumber,
+        place: PartitionNumber,
+        instant: Time,
+        task: TaskId,
+    ) {
+        let mut calendar = self.0.calendar.borrow_mut();
+        calendar.cross(from, place, instant, task);
+    }
+
     /// Wakes the current task at `instant`, which must be in the future.
     pub(crate) fn wake_at(&self, instant: Time) {
         let mut calendar = self.0.calendar.borrow_mut();
@@ -381,8 +480,7 @@ impl Sim {
         if let Some(asleep) = self.0.tasks.borrow_mut().get(number) {
             asleep.waits_in = place;
         }
-        let mut calendar = self.0.calendar.borrow_mut();
-        calendar.schedule(place, instant, self.current());
+        self.cross(place, instant);
     }
 }
 

@@ -22,7 +22,8 @@ mod time;
 mod trace;
 
 pub use draw::Draws;
-pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread, events_so_far};
+pub(crate) use executor::add_events;
+pub use executor::{AtWindowEnd, Deadlock, JoinHandle, Sim, events_of_this_thread, events_so_far};
 pub use gate::Gate;
 pub use mailbox::Mailbox;
 pub use records::{Machine, MachineNumber, RecordId, Slab, TaskId};

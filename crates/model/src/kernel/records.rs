@@ -162,14 +162,14 @@ impl<T> Slab<T> {
         &self.slots[id.number as usize]
     }
 
-    /// Removes an existing record.
+    /// Removes an existing record and returns it.
     #[inline]
-    pub fn remove(&mut self, id: RecordId) {
+    pub fn remove(&mut self, id: RecordId) -> Option<T> {
         let slot = &mut self.slots[id.number as usize];
         debug_assert!(slot.generation == id.generation, "removed twice");
-        slot.record = None;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.number);
+        slot.record.take()
     }
 
     /// Returns the number of records for which there is memory.

@@ -7,6 +7,7 @@
 
 use super::cause::Cause;
 use super::credit_state::Credits;
+use super::notice::Content;
 use super::world::{Rank, World};
 use crate::kernel::Semaphore;
 use std::cell::{Cell, RefCell};
@@ -18,7 +19,7 @@ impl World {
         if emptied == 0 {
             return;
         }
-        let accounts = self.relations[rank].accounts.at.borrow();
+        let accounts = self.relations(rank).accounts.at.borrow();
         if let Some(credits) = accounts.get(&receiver) {
             credits.back.set(Some(cause));
             credits.spent.borrow_mut().drain(..emptied as usize);
@@ -33,7 +34,7 @@ impl Rank {
             return;
         };
         let credits = {
-            let mut accounts = self.world.relations[self.number].accounts.at.borrow_mut();
+            let mut accounts = self.world.relations(self.number).accounts.at.borrow_mut();
             let made = || {
                 Rc::new(Credits {
                     left: Semaphore::new(self.process.sim(), most.0 as usize),
@@ -68,14 +69,14 @@ impl Rank {
         };
         let enough = mpi.credits_returned.map_or(most.0.div_ceil(2), |few| few.0);
         let owed = {
-            let mut all = self.world.relations[self.number].accounts.owed.borrow_mut();
+            let mut all = self.world.relations(self.number).accounts.owed.borrow_mut();
             let owed = all.entry(source).or_default();
             *owed += 1;
             *owed
         };
         if owed >= enough {
             // Every message reports the emptied buffers; this one has no other purpose.
-            Box::pin(self.deliver(source, mpi.header.0, |_| ())).await;
+            Box::pin(self.deliver(source, mpi.header.0, Content::Nothing)).await;
         }
     }
 }

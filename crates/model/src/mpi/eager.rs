@@ -3,10 +3,12 @@
 use super::cause::Cause;
 use super::envelope::Envelope;
 use super::matching::Origin;
-use super::world::Rank;
+use super::notice::{Content, EventKind, Exchange};
+use super::world::{Rank, World};
 use crate::kernel::{Mailbox, Time};
 use crate::profile::{Bytes, Channel, Mpi};
 use crate::stage;
+use std::rc::Rc;
 
 /// Memory from which the adapter reads an eager message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,26 @@ impl Mpi {
             false => Source::Copy,
         };
         (bytes <= eager.0).then_some(from)
+    }
+}
+
+impl World {
+    /// Handles the arrival of an eager message or its first piece.
+    pub(super) fn arrive_eagerly(
+        self: &Rc<Self>,
+        to: usize,
+        (sent, tag): (Cause, u32),
+        bytes: u64,
+        rest: Option<Exchange>,
+    ) {
+        let envelope = Envelope::Eager {
+            bytes,
+            sent,
+            early: self.early(),
+            rest,
+        };
+        let source = sent.rank;
+        self.arrive(to, Origin { source, tag }, envelope);
     }
 }
 
@@ -66,31 +88,18 @@ impl Rank {
         self.take_credit(to).await;
         let completions = (!copied).then(|| Mailbox::new(self.process.sim()));
         let first = self.first_piece(bytes);
-        let rest = (first < bytes).then(|| Mailbox::new(self.process.sim()));
-        let world = self.world.clone();
-        let theirs = rest.clone();
-        let arrive = move |sent| {
-            let early = world.early();
-            let envelope = Envelope::Eager {
-                bytes,
-                sent,
-                early,
-                rest: theirs,
-            };
-            world.arrive(to, origin, envelope);
+        let rest = (first < bytes).then(|| self.open());
+        let told = Content::Eager {
+            bytes,
+            tag: origin.tag,
+            rest,
         };
-        self.send_piece(to, first, arrive, completions.as_ref())
-            .await;
+        self.send_piece(to, first, told, completions.as_ref()).await;
         for piece in self.further_pieces(bytes) {
             self.spend_on_piece(stage::SEND).await;
-            let rest = rest.clone();
-            let arrive = move |sent| {
-                if let Some(rest) = rest {
-                    rest.send(sent);
-                }
-            };
-            self.send_piece(to, piece, arrive, completions.as_ref())
-                .await;
+            let event = rest.map(|rest| Content::Event(rest.event(EventKind::Piece)));
+            let told = event.unwrap_or(Content::Nothing);
+            self.send_piece(to, piece, told, completions.as_ref()).await;
         }
         self.process.occupy(self.world.plan.after);
         if let Some(completions) = completions {
@@ -106,29 +115,32 @@ impl Rank {
         &self,
         to: usize,
         bytes: u64,
-        arrive: impl FnOnce(Cause) + 'static,
+        told: Content,
         completions: Option<&Mailbox<Cause>>,
     ) {
         let whole = bytes + self.world.mpi.header.0;
         match completions {
             None => {
                 self.copy(stage::COPY_OUT, bytes).await;
-                self.deliver(to, whole, arrive).await;
+                self.deliver(to, whole, told).await;
             }
             Some(completions) => {
-                self.deliver_and_tell(to, whole, arrive, Some(completions))
+                self.deliver_and_tell(to, whole, told, Some(completions))
                     .await;
             }
         }
     }
 
     /// Receives the pieces of an eager message after the first.
-    pub(super) async fn take_pieces(&self, bytes: u64, rest: Mailbox<Cause>) {
+    pub(super) async fn take_pieces(&self, bytes: u64, rest: Exchange) {
+        let event = rest.event(EventKind::Piece);
+        let pieces = self.mail(event);
         for piece in self.further_pieces(bytes) {
-            self.wait_for(&rest).await;
+            self.wait_for(&pieces).await;
             self.find().await;
             self.spend_on_piece(stage::MATCH).await;
             self.copy(stage::COPY_IN, piece).await;
         }
+        self.release_mail(event);
     }
 }

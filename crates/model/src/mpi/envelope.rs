@@ -1,6 +1,7 @@
 //! Messages on their way from rank to rank, and the state that both sides share.
 
 use super::cause::Cause;
+use super::notice::Exchange;
 use crate::kernel::{Mailbox, Sim};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,14 +14,14 @@ pub(super) enum Envelope {
         sent: Cause,
         early: Option<Early>,
         /// Reports the pieces after the first, if there are any.
-        rest: Option<Mailbox<Cause>>,
+        rest: Option<Exchange>,
     },
-    /// Start of a rendezvous, with the mailboxes for the rest of the protocol.
+    /// Start of a rendezvous; the rest of the protocol are events of an exchange.
     Rendezvous {
         bytes: u64,
         sent: Cause,
         early: Option<Early>,
-        agreement: Agreement,
+        exchange: Exchange,
     },
     /// An intra-node message.
     Local(Local),
@@ -55,27 +56,6 @@ pub(super) struct Local {
     pub(super) sent: Cause,
     pub(super) rest: Mailbox<Cause>,
     pub(super) taken: Mailbox<Cause>,
-}
-
-/// Mailboxes between the two sides of a rendezvous.
-#[derive(Clone)]
-pub(super) struct Agreement {
-    /// To the sender: the receiver is ready, a buffer is, or the data have been read.
-    pub go: Mailbox<Cause>,
-    /// To the receiver: data written by the sender have arrived.
-    pub done: Mailbox<Cause>,
-    /// To the receiver: a piece to be copied has arrived.
-    pub piece: Mailbox<Cause>,
-}
-
-impl Agreement {
-    pub fn new(sim: &Sim) -> Agreement {
-        Agreement {
-            go: Mailbox::new(sim),
-            done: Mailbox::new(sim),
-            piece: Mailbox::new(sim),
-        }
-    }
 }
 
 /// Where the data of an unexpected message are.

@@ -58,7 +58,7 @@ impl Rank {
             rest: rest.clone(),
             taken: taken.clone(),
         };
-        let behind = world.relations[to].inbox.behind(self.number) >= AHEAD;
+        let behind = world.relations(to).inbox.behind(self.number) >= AHEAD;
         let timer = sim.clone();
         sim.start(async move {
             timer.sleep_until(due).await;

@@ -1,8 +1,9 @@
 //! Point-to-point messages.
 
 use super::cause::Cause;
-use super::envelope::{Agreement, Envelope};
+use super::envelope::Envelope;
 use super::matching::{Origin, Wanted};
+use super::notice::{Content, Notice};
 use super::world::Rank;
 use crate::adapter::{Action, Kind, Pair, Placement, Request};
 use crate::cluster::CacheState;
@@ -39,14 +40,9 @@ impl Rank {
         sim.span(stage, node, start, self.process.now());
     }
 
-    /// Delivers a small protocol message to the peer and calls `placed` on arrival.
-    pub(super) async fn deliver(
-        &self,
-        to: usize,
-        bytes: u64,
-        placed: impl FnOnce(Cause) + 'static,
-    ) {
-        self.deliver_and_tell(to, bytes, placed, None).await;
+    /// Delivers a small protocol message to the peer, which is told on arrival.
+    pub(super) async fn deliver(&self, to: usize, bytes: u64, content: Content) {
+        self.deliver_and_tell(to, bytes, content, None).await;
     }
 
     /// Like [`Rank::deliver`], and sends to `completed`, if given, when the request has completed.
@@ -54,7 +50,7 @@ impl Rank {
         &self,
         to: usize,
         bytes: u64,
-        placed: impl FnOnce(Cause) + 'static,
+        content: Content,
         completed: Option<&Mailbox<Cause>>,
     ) {
         let mpi = &self.world.mpi;
@@ -66,16 +62,16 @@ impl Rank {
             Channel::Write => Kind::Write,
             Channel::Send | Channel::Socket => Kind::Send,
         };
-        let (rank, world) = (self.number, self.world.clone());
-        let emptied = world.relations[rank].accounts.settle(to);
+        let (rank, world) = (self.number, &self.world);
+        let emptied = world.relations(rank).accounts.settle(to);
         let pair = world.pair(rank, to, 0);
         let mut request = [Request::new(kind, bytes, placement)];
         let doorbell = self.process.write_doorbell(&pair, &request).await;
         let sent = self.cause();
-        request[0].placed = Some(Box::new(move || {
-            world.credits_back(to, rank, emptied, sent);
-            placed(sent);
-        }));
+        request[0].notice = Some(Notice {
+            emptied: emptied as u32,
+            ..self.notice(to, content)
+        });
         request[0].completed = completed.map(|to| Rank::told(sent, to));
         self.process.ring(&pair, doorbell, request);
     }
@@ -91,6 +87,17 @@ impl Rank {
         let doorbell = self.process.write_doorbell(pair, &request).await;
         request[0].completed = Some(Rank::told(self.cause(), completed));
         self.process.ring(pair, doorbell, request);
+    }
+
+    /// Returns a notice of a message that is posted now.
+    pub(super) fn notice(&self, to: usize, content: Content) -> Notice {
+        Notice {
+            from: self.number as u32,
+            to: to as u32,
+            sent: self.process.now(),
+            emptied: 0,
+            content,
+        }
     }
 
     /// Returns a callback that reports an effect of a posted request to `to`.
@@ -139,28 +146,21 @@ impl Rank {
         if let Some(way) = mpi.eagerly(bytes, blocking) {
             return self.send_eagerly(to, bytes, origin, way).await;
         }
-        let world = self.world.clone();
         // Fragments are registered one by one, and sockets copy.
         if self.rendezvous() != Rendezvous::Pipeline && mpi.channel != Channel::Socket {
             self.register(bytes).await;
         }
         self.take_credit(to).await;
-        let agreement = Agreement::new(self.process.sim());
-        let theirs = agreement.clone();
-        self.deliver(to, mpi.header.0, move |sent| {
-            let early = world.early();
-            let envelope = Envelope::Rendezvous {
-                bytes,
-                sent,
-                early,
-                agreement: theirs,
-            };
-            world.arrive(to, origin, envelope);
-        })
-        .await;
+        let exchange = self.open();
+        let told = Content::Rendezvous {
+            bytes,
+            tag,
+            exchange,
+        };
+        self.deliver(to, mpi.header.0, told).await;
         self.process.occupy(self.world.plan.after);
         // Boxed, as in `receive_wanted`, to keep eager messages small.
-        Box::pin(self.move_data(to, bytes, agreement)).await;
+        Box::pin(self.move_data(to, bytes, exchange)).await;
     }
 
     /// Receives the next message from a rank.
@@ -180,7 +180,7 @@ impl Rank {
     /// Receives the next matching message and returns its size in bytes.
     pub async fn receive_wanted(&self, wanted: Wanted) -> u64 {
         let mpi = &self.world.mpi;
-        let inbox = &self.world.relations[self.number].inbox;
+        let inbox = &self.world.relations(self.number).inbox;
         if let Some(passing) = mpi.unexpected_search {
             self.compute(passing * inbox.passed_for(wanted) as u64)
                 .await;
@@ -211,14 +211,14 @@ impl Rank {
             Envelope::Rendezvous {
                 bytes,
                 early,
-                agreement,
+                exchange,
                 ..
             } => {
                 let seen = self
                     .find_message(from, early.as_ref(), mpi.overhead * 2)
                     .await;
                 self.used(seen).await;
-                Box::pin(self.take_data(from, bytes, agreement)).await;
+                Box::pin(self.take_data(from, bytes, exchange)).await;
                 bytes
             }
         }

@@ -7,7 +7,7 @@
 //! MVAPICH's R3.
 
 use super::cause::Cause;
-use super::envelope::Agreement;
+use super::notice::{Content, EventKind, Exchange};
 use super::world::Rank;
 use crate::kernel::{JoinHandle, Mailbox};
 use crate::stage;
@@ -43,17 +43,24 @@ impl Rank {
         }
     }
 
-    pub(super) async fn send_in_fragments(&self, to: usize, bytes: u64, agreement: Agreement) {
+    /// Sends the data in fragments; `answers` are the receiver's, one for each.
+    pub(super) async fn send_in_fragments(
+        &self,
+        to: usize,
+        bytes: u64,
+        exchange: Exchange,
+        answers: &Mailbox<Cause>,
+    ) {
         let cut = self.cut(bytes);
-        let copies = self.begin_copies_out(to, &cut, agreement.piece.clone());
+        let copies = self.begin_copies_out(to, &cut, exchange);
         let completions = Mailbox::new(self.process.sim());
         let ports = self.ports_for(bytes);
         for (port, &fragment) in (0..).zip(&cut.fragments) {
-            self.wait_for(&agreement.go).await;
+            self.wait_for(answers).await;
             self.find().await;
             self.spend(stage::MATCH, self.world.mpi.overhead).await;
             self.register(fragment).await;
-            self.write_piece(to, fragment, port % ports, &completions, &agreement.done)
+            self.write_piece(to, fragment, port % ports, &completions, exchange)
                 .await;
         }
         copies.await;
@@ -63,12 +70,7 @@ impl Rank {
         }
     }
 
-    fn begin_copies_out(
-        &self,
-        to: usize,
-        cut: &Cut,
-        piece_there: Mailbox<Cause>,
-    ) -> JoinHandle<()> {
+    fn begin_copies_out(&self, to: usize, cut: &Cut, exchange: Exchange) -> JoinHandle<()> {
         let (own, pieces, depth) = (self.clone(), cut.pieces.clone(), cut.depth);
         self.process.sim().spawn(async move {
             let left = Mailbox::new(own.process.sim());
@@ -81,15 +83,10 @@ impl Rank {
                 }
                 own.spend_on_piece(stage::SEND).await;
                 own.copy(stage::COPY_OUT, piece).await;
-                let there = piece_there.clone();
                 let header = own.world.mpi.header.0;
-                own.deliver_and_tell(
-                    to,
-                    piece + header,
-                    move |sent| there.send(sent),
-                    Some(&left),
-                )
-                .await;
+                let told = Content::Event(exchange.event(EventKind::Piece));
+                own.deliver_and_tell(to, piece + header, told, Some(&left))
+                    .await;
                 under_way += 1;
             }
             for _ in 0..under_way {
@@ -99,35 +96,41 @@ impl Rank {
         })
     }
 
-    pub(super) async fn receive_in_fragments(&self, from: usize, bytes: u64, agreement: Agreement) {
+    pub(super) async fn receive_in_fragments(&self, from: usize, bytes: u64, exchange: Exchange) {
         let cut = self.cut(bytes);
-        let copies = self.begin_copies_in(&cut, agreement.piece.clone());
+        let copies = self.begin_copies_in(&cut, exchange);
+        let done = exchange.event(EventKind::Done);
+        let written = self.mail(done);
         let header = self.world.mpi.header.0;
         for (number, &fragment) in cut.fragments.iter().enumerate() {
             if number >= cut.depth {
-                self.wait_for(&agreement.done).await;
+                self.wait_for(&written).await;
                 self.process.notice().await;
             }
             self.register(fragment).await;
-            let go = agreement.go.clone();
-            self.deliver(from, header, move |told| go.send(told)).await;
+            let answer = Content::Event(exchange.event(EventKind::Answer));
+            self.deliver(from, header, answer).await;
         }
         for _ in 0..cut.fragments.len().min(cut.depth) {
-            self.wait_for(&agreement.done).await;
+            self.wait_for(&written).await;
             self.process.notice().await;
         }
+        self.release_mail(done);
         copies.await;
     }
 
-    fn begin_copies_in(&self, cut: &Cut, piece_there: Mailbox<Cause>) -> JoinHandle<()> {
+    fn begin_copies_in(&self, cut: &Cut, exchange: Exchange) -> JoinHandle<()> {
         let (own, pieces) = (self.clone(), cut.pieces.clone());
         self.process.sim().spawn(async move {
+            let event = exchange.event(EventKind::Piece);
+            let arrived = own.mail(event);
             for piece in pieces {
-                own.wait_for(&piece_there).await;
+                own.wait_for(&arrived).await;
                 own.find().await;
                 own.spend_on_piece(stage::MATCH).await;
                 own.copy(stage::COPY_IN, piece).await;
             }
+            own.release_mail(event);
         })
     }
 }

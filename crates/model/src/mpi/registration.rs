@@ -13,7 +13,7 @@ impl Rank {
     pub(super) async fn register(&self, bytes: u64) {
         let mpi = &self.world.mpi;
         if let Some(most) = mpi.registration_cache {
-            let mut registered = self.world.relations[self.number].registered.borrow_mut();
+            let mut registered = self.world.relations(self.number).registered.borrow_mut();
             if registered.touch(bytes, most.0 as usize) {
                 return;
             }

@@ -1,12 +1,35 @@
 //! Zero-copy messages: both sides agree first, then one of them moves the data.
 
 use super::cause::Cause;
-use super::envelope::Agreement;
-use super::world::Rank;
+use super::envelope::Envelope;
+use super::matching::Origin;
+use super::notice::{Content, EventKind, Exchange};
+use super::world::{Rank, World};
 use crate::adapter::{Kind, Placement, Request};
 use crate::kernel::Mailbox;
 use crate::profile::{Channel, Rendezvous};
 use crate::stage;
+use std::rc::Rc;
+
+impl World {
+    /// Handles the arrival of the request of a rendezvous.
+    pub(super) fn asks_for_rendezvous(
+        self: &Rc<Self>,
+        to: usize,
+        (sent, tag): (Cause, u32),
+        bytes: u64,
+        exchange: Exchange,
+    ) {
+        let envelope = Envelope::Rendezvous {
+            bytes,
+            sent,
+            early: self.early(),
+            exchange,
+        };
+        let source = sent.rank;
+        self.arrive(to, Origin { source, tag }, envelope);
+    }
+}
 
 impl Rank {
     pub(super) fn rendezvous(&self) -> Rendezvous {
@@ -14,36 +37,48 @@ impl Rank {
     }
 
     /// Performs the sender's side after the request to the receiver.
-    pub(super) async fn move_data(&self, to: usize, bytes: u64, agreement: Agreement) {
-        self.wait_for(&agreement.go).await;
+    pub(super) async fn move_data(&self, to: usize, bytes: u64, exchange: Exchange) {
+        let answer = exchange.event(EventKind::Answer);
+        let answers = self.mail(answer);
+        self.wait_for(&answers).await;
         self.find().await;
         self.spend(stage::MATCH, self.world.mpi.overhead).await;
         if self.world.mpi.channel == Channel::Socket {
-            return Box::pin(self.stream(to, bytes, &agreement.piece, || ())).await;
+            let piece = exchange.event(EventKind::Piece);
+            Box::pin(self.stream(to, bytes, piece, None)).await;
+        } else {
+            match self.rendezvous() {
+                Rendezvous::Write => Box::pin(self.write_data(to, bytes, exchange)).await,
+                Rendezvous::Read => (),
+                Rendezvous::Pipeline => {
+                    let sent = self.send_in_fragments(to, bytes, exchange, &answers);
+                    Box::pin(sent).await;
+                }
+            }
         }
-        match self.rendezvous() {
-            Rendezvous::Write => Box::pin(self.write_data(to, bytes, agreement.done)).await,
-            Rendezvous::Read => (),
-            Rendezvous::Pipeline => Box::pin(self.send_in_fragments(to, bytes, agreement)).await,
-        }
+        self.release_mail(answer);
     }
 
     /// Performs the receiver's side after request and receive have matched.
-    pub(super) async fn take_data(&self, from: usize, bytes: u64, agreement: Agreement) {
+    pub(super) async fn take_data(&self, from: usize, bytes: u64, exchange: Exchange) {
         let header = self.world.mpi.header.0;
-        let go = agreement.go.clone();
-        let told = self.deliver(from, header, move |told| go.send(told));
+        let answer = Content::Event(exchange.event(EventKind::Answer));
+        let told = self.deliver(from, header, answer);
         if self.world.mpi.channel == Channel::Socket {
             Box::pin(told).await;
-            return Box::pin(self.drain(bytes, &agreement.piece)).await;
+            let piece = exchange.event(EventKind::Piece);
+            return Box::pin(self.drain(bytes, piece)).await;
         }
         match self.rendezvous() {
             Rendezvous::Write => {
                 self.register(bytes).await;
                 Box::pin(told).await;
+                let done = exchange.event(EventKind::Done);
+                let written = self.mail(done);
                 for _ in 0..self.ports_for(bytes) {
-                    self.wait_for(&agreement.done).await;
+                    self.wait_for(&written).await;
                 }
+                self.release_mail(done);
                 self.process.notice().await;
             }
             Rendezvous::Read => {
@@ -53,7 +88,7 @@ impl Rank {
             }
             Rendezvous::Pipeline => {
                 Box::pin(told).await;
-                Box::pin(self.receive_in_fragments(from, bytes, agreement)).await;
+                Box::pin(self.receive_in_fragments(from, bytes, exchange)).await;
             }
         }
     }
@@ -73,7 +108,7 @@ impl Rank {
         bytes: u64,
         port: u64,
         completions: &Mailbox<Cause>,
-        done: &Mailbox<Cause>,
+        exchange: Exchange,
     ) {
         let mut requests = [
             Request::new(Kind::Write, bytes, Placement::Reference),
@@ -83,17 +118,19 @@ impl Rank {
         let doorbell = self.process.write_doorbell(&pair, &requests).await;
         let sent = self.cause();
         requests[0].completed = Some(Rank::told(sent, completions));
-        requests[1].placed = Some(Rank::told(sent, done));
+        let done = Content::Event(exchange.event(EventKind::Done));
+        requests[1].notice = Some(self.notice(to, done));
         self.process.ring(&pair, doorbell, requests);
     }
 
     /// Writes all data, over the ports that share the message.
-    async fn write_data(&self, to: usize, bytes: u64, done: Mailbox<Cause>) {
+    async fn write_data(&self, to: usize, bytes: u64, exchange: Exchange) {
         let ports = self.ports_for(bytes);
         let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
         for port in 0..ports {
             let share = bytes / ports + u64::from(port < bytes % ports);
-            self.write_piece(to, share, port, &completions, &done).await;
+            self.write_piece(to, share, port, &completions, exchange)
+                .await;
         }
         for _ in 0..ports {
             self.wait_for(&completions).await;

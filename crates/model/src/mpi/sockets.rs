@@ -2,61 +2,67 @@
 //! one-sided access.
 
 use super::cause::Cause;
-use super::world::Rank;
-use crate::kernel::Mailbox;
+use super::notice::{Content, Event, EventKind, Exchange};
+use super::world::{Rank, World};
 use crate::stage;
+use std::rc::Rc;
+
+impl World {
+    /// Has a rank serve an access whose first piece has arrived from another rank.
+    pub(super) fn serve(
+        self: &Rc<Self>,
+        to: usize,
+        (sent, exchange): (Cause, Exchange),
+        out: u64,
+        back: u64,
+    ) {
+        let target = self.rank(to);
+        let piece = exchange.event(EventKind::Piece);
+        target.mail(piece).send(sent);
+        self.cluster.sim().start(async move {
+            target.drain(out, piece).await;
+            let answer = exchange.event(EventKind::Answer);
+            target.stream(sent.rank, back, answer, None).await;
+        });
+    }
+}
 
 impl Rank {
     /// Sends `out` bytes to a rank, whose processor answers with `back` bytes.
     pub(super) async fn ask(&self, peer: usize, out: u64, back: u64) {
-        let sim = self.process.sim().clone();
-        let (there, here) = (Mailbox::new(&sim), Mailbox::new(&sim));
-        let (served, answer) = (there.clone(), here.clone());
-        let (world, from) = (self.world.clone(), self.number);
-        // Starts in the target's part of the simulation.
-        let serve = move || {
-            let target = world.rank(peer);
-            sim.clone().start(async move {
-                target.drain(out, &served).await;
-                target.stream(from, back, &answer, || ()).await;
-            });
+        let exchange = self.open();
+        let access = Content::Access {
+            exchange,
+            out,
+            back,
         };
-        self.stream(peer, out, &there, serve).await;
-        self.drain(back, &here).await;
+        let piece = exchange.event(EventKind::Piece);
+        self.stream(peer, out, piece, Some(access)).await;
+        self.drain(back, exchange.event(EventKind::Answer)).await;
     }
 
-    /// Sends bytes in pieces; calls `first` when the first has arrived.
-    pub(super) async fn stream(
-        &self,
-        to: usize,
-        bytes: u64,
-        there: &Mailbox<Cause>,
-        first: impl FnOnce() + 'static,
-    ) {
+    /// Sends bytes in pieces; each is `event` at the receiver, or the first is `first`.
+    pub(super) async fn stream(&self, to: usize, bytes: u64, event: Event, first: Option<Content>) {
         let header = self.world.mpi.header.0;
-        let mut first = Some(first);
+        let mut first = first;
         for piece in self.all_pieces(bytes) {
             self.spend_on_piece(stage::SEND).await;
             self.copy(stage::COPY_OUT, piece).await;
-            let (there, first) = (there.clone(), first.take());
-            self.deliver(to, piece + header, move |sent| {
-                there.send(sent);
-                if let Some(first) = first {
-                    first();
-                }
-            })
-            .await;
+            let told = first.take().unwrap_or(Content::Event(event));
+            self.deliver(to, piece + header, told).await;
         }
     }
 
-    /// Receives bytes in pieces.
-    pub(super) async fn drain(&self, bytes: u64, here: &Mailbox<Cause>) {
+    /// Receives bytes in pieces, which are `event`.
+    pub(super) async fn drain(&self, bytes: u64, event: Event) {
+        let pieces = self.mail(event);
         for piece in self.all_pieces(bytes) {
-            self.wait_for(here).await;
+            self.wait_for(&pieces).await;
             self.find().await;
             self.spend_on_piece(stage::MATCH).await;
             self.copy(stage::COPY_IN, piece).await;
         }
+        self.release_mail(event);
         self.spend(stage::MATCH, self.world.mpi.overhead).await;
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Inside(Option<(Rc<World>, usize)>);
 impl Drop for Inside {
     fn drop(&mut self) {
         if let Some((world, rank)) = &self.0 {
-            let inside = &world.relations[*rank].inside;
+            let inside = &world.relations(*rank).inside;
             inside.set(inside.get() - 1);
         }
     }
@@ -41,7 +41,7 @@ impl World {
     }
 
     fn arrive_now(self: &Rc<Self>, to: usize, origin: Origin, envelope: Envelope) {
-        self.relations[to].inbox.arrive(origin, envelope);
+        self.relations(to).inbox.arrive(origin, envelope);
         if self.sets_aside() {
             self.copy_unexpected(to);
         }
@@ -59,7 +59,7 @@ impl World {
     /// Has a rank inside the library copy messages out of their buffers, unless it is already doing
     /// so.
     pub(super) fn copy_unexpected(self: &Rc<Self>, rank: usize) {
-        let relations = &self.relations[rank];
+        let relations = &self.relations(rank);
         let can = relations.inside.get() > 0 && !relations.tidying.get();
         if !can || relations.inbox.first_in_its_buffer().is_none() {
             return;
@@ -67,7 +67,7 @@ impl World {
         relations.tidying.set(true);
         let rank = self.rank(rank);
         self.cluster.sim().clone().start(async move {
-            let relations = &rank.world.relations[rank.number];
+            let relations = &rank.world.relations(rank.number);
             while let Some((origin, bytes, early)) = relations.inbox.first_in_its_buffer() {
                 rank.set_aside(origin, bytes, &early).await;
             }
@@ -82,7 +82,7 @@ impl Rank {
         if !self.world.sets_aside() {
             return Inside(None);
         }
-        let inside = &self.world.relations[self.number].inside;
+        let inside = &self.world.relations(self.number).inside;
         inside.set(inside.get() + 1);
         self.world.copy_unexpected(self.number);
         Inside(Some((self.world.clone(), self.number)))

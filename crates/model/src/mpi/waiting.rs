@@ -9,7 +9,7 @@ impl Rank {
     /// Returns time and cause of the last wake-up after waiting for a message, an answer, or an
     /// adapter.
     pub fn woken(&self) -> Option<Woken> {
-        self.world.relations[self.number].woken.get()
+        self.world.relations(self.number).woken.get()
     }
 
     /// Calls `told` for each later turn of its processor, with the last wake-up before it.
@@ -18,7 +18,7 @@ impl Rank {
         let (world, number) = (Rc::downgrade(&self.world), self.number);
         self.process.watch(move |turn| {
             let world = world.upgrade();
-            let woken = world.and_then(|world| world.relations[number].woken.get());
+            let woken = world.and_then(|world| world.relations(number).woken.get());
             told(turn, woken);
         });
     }
@@ -35,7 +35,8 @@ impl Rank {
     pub(super) fn goes_on(&self, began: Time, cause: Cause) {
         let at = self.process.now();
         if at > began {
-            self.world.relations[self.number]
+            self.world
+                .relations(self.number)
                 .woken
                 .set(Some(Woken { at, cause }));
         }

@@ -8,7 +8,7 @@ use super::group::{Groups, Step};
 use super::{COMM_NULL, COMM_SELF, COMM_WORLD, Error};
 use crate::Fault;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// How a call creates communicators.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,12 +91,12 @@ impl Events {
 
 /// Members of the communicators that a rank creates, in the order of its calls; `None` if it is not
 /// a member.
-pub(super) type Created = VecDeque<Option<Rc<[usize]>>>;
+pub(super) type Created = VecDeque<Option<Arc<[usize]>>>;
 
 /// A communicator.
 #[derive(Debug)]
 struct Communicator {
-    members: Rc<[usize]>,
+    members: Arc<[usize]>,
     /// Its dimensions, if it is a grid.
     grid: Option<Vec<i32>>,
     /// The members' calls to its next operation.
@@ -137,7 +137,7 @@ struct Rank {
 /// Returns [`Error`] if the calls of the ranks do not match.
 pub(super) fn created(files: &[String], events: Vec<Events>) -> Result<Vec<Created>, Error> {
     let size = events.len();
-    let communicator = |members: Rc<[usize]>| Communicator {
+    let communicator = |members: Arc<[usize]>| Communicator {
         members,
         grid: None,
         reached: Vec::new(),
@@ -240,7 +240,7 @@ impl Computation<'_> {
             let is_null = new == COMM_NULL;
             let part = part.filter(|part| part.members.contains(&rank));
             let created = part.map(|part| {
-                *numbers.entry(Rc::as_ptr(&part)).or_insert_with(|| {
+                *numbers.entry(Arc::as_ptr(&part)).or_insert_with(|| {
                     self.all.push(Communicator {
                         members: part.members.as_slice().into(),
                         grid: part.grid.clone(),
@@ -272,7 +272,7 @@ impl Computation<'_> {
         let communicator = &self.all[parent];
         let (members, size) = (&communicator.members, communicator.members.len());
         let all = |members: Vec<usize>, grid: Option<Vec<i32>>| {
-            let part = Rc::new(Part { members, grid });
+            let part = Arc::new(Part { members, grid });
             vec![Some(part); size]
         };
         let first = |count: i64| match usize::try_from(count).ok().filter(|&n| n <= size) {
@@ -296,7 +296,7 @@ impl Computation<'_> {
                 sub_grids(members, grid, kept)
             }
             Make::Create(_) => {
-                let mut known: HashMap<Vec<usize>, Rc<Part>> = HashMap::new();
+                let mut known: HashMap<Vec<usize>, Arc<Part>> = HashMap::new();
                 let mut parts = Vec::new();
                 for arrival in reached {
                     let group = match arrival.make {
@@ -308,7 +308,7 @@ impl Computation<'_> {
                     };
                     let members = self.ranks[arrival.rank].groups.members(group)?;
                     let part = known.entry(members).or_insert_with_key(|members| {
-                        Rc::new(Part {
+                        Arc::new(Part {
                             members: members.clone(),
                             grid: None,
                         })
@@ -353,7 +353,7 @@ struct Part {
 }
 
 /// The new communicator of each member.
-type Parts = Vec<Option<Rc<Part>>>;
+type Parts = Vec<Option<Arc<Part>>>;
 
 /// Divides a communicator by colors, and orders the members by keys.
 fn split(reached: &[Arrival]) -> Parts {
@@ -372,9 +372,9 @@ fn split(reached: &[Arrival]) -> Parts {
         members.sort_unstable();
         let members = members.into_iter().map(|(.., rank)| rank).collect();
         let grid = None;
-        (color, Rc::new(Part { members, grid }))
+        (color, Arc::new(Part { members, grid }))
     };
-    let parts: BTreeMap<i32, Rc<Part>> = colors.into_iter().map(part).collect();
+    let parts: BTreeMap<i32, Arc<Part>> = colors.into_iter().map(part).collect();
     let own = |one| of(one).map(|(color, ..)| parts[&color].clone());
     reached.iter().map(own).collect()
 }
@@ -401,9 +401,9 @@ fn sub_grids(members: &[usize], grid: &[i32], kept: &[i32]) -> Parts {
     }
     let part = |(fixed, members): (Vec<usize>, Vec<usize>)| {
         let grid = Some(dimensions.clone());
-        (fixed, Rc::new(Part { members, grid }))
+        (fixed, Arc::new(Part { members, grid }))
     };
-    let parts: HashMap<Vec<usize>, Rc<Part>> = by_fixed.into_iter().map(part).collect();
+    let parts: HashMap<Vec<usize>, Arc<Part>> = by_fixed.into_iter().map(part).collect();
     let own = |place| Some(parts[&fixed(place)].clone());
     (0..members.len()).map(own).collect()
 }

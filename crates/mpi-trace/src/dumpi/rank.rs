@@ -10,7 +10,7 @@ use crate::part::{Collective, Part};
 use crate::writer::Writer;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Maximum number of ranks.
 const MOST_RANKS: usize = 1 << 13;
@@ -85,7 +85,7 @@ fn events_of(bytes: &[u8]) -> Result<Events, Fault> {
 /// A communicator: its members, and the rank's place among them.
 #[derive(Debug, Clone)]
 struct Communicator {
-    members: Rc<[usize]>,
+    members: Arc<[usize]>,
     place: usize,
 }
 

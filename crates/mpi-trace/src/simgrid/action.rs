@@ -2,7 +2,7 @@
 
 use super::arguments::{ANY_TAG, Arguments};
 use super::collective::{self, Operation};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Identifies a request in a trace: source, destination and tag as written.
 pub(super) type Key = (i64, i64, i64);
@@ -56,7 +56,7 @@ pub(super) enum Action {
     WaitAny,
     /// `MPI_Waitall` of a number of requests.
     WaitAll(u64),
-    Collective(Rc<Operation>),
+    Collective(Arc<Operation>),
 }
 
 const UNCLEAR: &str = "the trace does not show which requests completed; SimGrid cannot replay it \
@@ -119,7 +119,7 @@ impl Action {
                 return Err("one-sided communication is not imported".to_owned());
             }
             other => match collective::parse(rank, other, &mut words)? {
-                Some(operation) => Action::Collective(Rc::new(operation)),
+                Some(operation) => Action::Collective(Arc::new(operation)),
                 None => return Err("the action is unknown".to_owned()),
             },
         };

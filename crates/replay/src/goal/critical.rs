@@ -7,18 +7,18 @@
 //! way together, the last one that woke the rank counts for each of them.
 
 use super::schedule::{Action, Operation};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use verbena_model::kernel::Time;
 use verbena_model::mpi::Woken;
 
 /// An instant, and the computing on the path to it.
 type Reached = (Time, Time);
 
-/// Computing on the paths to the operations of all ranks, during the run.
-#[derive(Default)]
+/// Computing on the paths to the operations of all ranks, during the run. Threads share it: what a
+/// rank looks up of another one happened at least a window before, so it does not change any more.
 pub(super) struct Paths {
-    ranks: RefCell<HashMap<usize, Log>>,
+    ranks: HashMap<usize, Mutex<Log>>,
 }
 
 #[derive(Default)]
@@ -53,19 +53,28 @@ impl Log {
 }
 
 impl Paths {
-    /// Adds a rank with so many operations.
-    pub fn add(&self, rank: usize, operations: usize) {
-        let to = vec![Time::ZERO; operations];
-        let log = Log {
-            to,
-            ..Log::default()
-        };
-        self.ranks.borrow_mut().insert(rank, log);
+    /// Creates the paths of ranks with so many operations each.
+    pub fn new(ranks: impl Iterator<Item = (usize, usize)>) -> Paths {
+        let ranks = ranks.map(|(rank, operations)| {
+            let log = Log {
+                to: vec![Time::ZERO; operations],
+                ..Log::default()
+            };
+            (rank, Mutex::new(log))
+        });
+        Paths {
+            ranks: ranks.collect(),
+        }
+    }
+
+    fn log(&self, rank: usize) -> Option<MutexGuard<'_, Log>> {
+        let log = self.ranks.get(&rank)?;
+        Some(log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes that operation `next` waits no longer for operation `by` of its rank.
     pub fn released(&self, rank: usize, by: usize, next: usize) {
-        if let Some(log) = self.ranks.borrow_mut().get_mut(&rank) {
+        if let Some(mut log) = self.log(rank) {
             log.to[next] = log.to[by];
         }
     }
@@ -77,7 +86,7 @@ impl Paths {
             Action::Receive { from, .. } => from,
             Action::Calculate { .. } => return,
         };
-        if let Some(log) = self.ranks.borrow_mut().get_mut(&rank) {
+        if let Some(mut log) = self.log(rank) {
             let begun = ((now, log.to[number]), operation.cpu);
             log.messages.entry(peer).or_default().push(begun);
         }
@@ -92,23 +101,23 @@ impl Paths {
         (begun, now): (Time, Time),
         woken: Option<Woken>,
     ) -> Time {
-        let mut ranks = self.ranks.borrow_mut();
-        let Some(log) = ranks.get(&rank) else {
-            return Time::ZERO;
-        };
         let span = match operation.action {
             Action::Calculate { nanos } => Time(nanos * 1000),
             _ => Time::ZERO,
         };
+        let Some(log) = self.log(rank) else {
+            return Time::ZERO;
+        };
         let on_its_core = log.calculated(operation.cpu, now.since(span));
         let before = on_its_core.filter(|(end, _)| *end > begun);
         let mut last = before.unwrap_or((begun, log.to[number]));
+        drop(log);
         let of_a_peer = |woken: &Woken| {
             let is_message = !matches!(operation.action, Action::Calculate { .. });
             is_message && woken.cause.rank != rank && last.0 < woken.at && woken.at <= now
         };
         if let Some(woken) = woken.filter(of_a_peer)
-            && let Some(peer) = ranks.get(&woken.cause.rank)
+            && let Some(peer) = self.log(woken.cause.rank)
             && let Some(theirs) = peer.before_acting(rank, woken.cause.at)
             // A peer that acted later, but was ready earlier, had waited for this rank.
             && (theirs.0 > last.0 || woken.cause.at <= last.0)
@@ -116,7 +125,7 @@ impl Paths {
             last = theirs;
         }
         let computed = last.1 + span;
-        if let Some(log) = ranks.get_mut(&rank) {
+        if let Some(mut log) = self.log(rank) {
             log.to[number] = computed;
             if span > Time::ZERO {
                 let ends = log.calculated.entry(operation.cpu).or_default();

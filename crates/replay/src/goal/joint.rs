@@ -2,14 +2,14 @@
 //! k-th on all.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use verbena_model::mpi::{Member, Round};
 use verbena_mpi_trace::chakra::{Action, Collective, Error, Node, Trace};
 
 /// A collective operation of several ranks.
 pub(super) struct Joint {
     pub kind: Collective,
-    pub members: Rc<[usize]>,
+    pub members: Arc<[usize]>,
     /// Length of each member's data in bytes, as far as its node was seen.
     sizes: Vec<Option<u64>>,
     /// Rank and index of the first node.
@@ -26,7 +26,7 @@ pub(super) struct Joints {
 
 /// A process group, and its operations in order.
 struct Group {
-    members: Rc<[usize]>,
+    members: Arc<[usize]>,
     joints: Vec<usize>,
 }
 

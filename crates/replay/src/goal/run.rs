@@ -10,8 +10,10 @@ use super::schedule::{Action, Operation, Schedule, followers};
 use super::text::Fault;
 use crate::job::{Job, check, cyclic};
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::{Sim, Time};
 use verbena_model::mpi::{Rank, Wanted, World};
@@ -67,46 +69,92 @@ pub fn run(
         let reason = "a schedule needs at least one node";
         return Err(Failure::System(reason.to_owned()));
     }
-    let job = Job::new(system, fidelity, nodes, cyclic(schedule.ranks, nodes));
-    let mut all = BTreeMap::new();
-    let paths = Rc::new(Paths::default());
-    for (&rank, operations) in &schedule.operations {
-        let tasks = Rc::new(Tasks::new((rank, job.world.rank(rank)), operations, &paths));
-        let own = tasks.clone();
-        job.start(rank, async move { own.begin_ready() });
-        all.insert(rank, tasks);
+    let operations = schedule.operations.iter();
+    let paths = Paths::new(operations.map(|(rank, all)| (*rank, all.len())));
+    let paths = Arc::new(paths);
+    let placement = cyclic(schedule.ranks, nodes);
+    let parts = Job::on_threads(system, fidelity, (nodes, &placement), |job| {
+        let mut all = BTreeMap::new();
+        for rank in job.ranks() {
+            let Some(operations) = schedule.operations.get(&rank) else {
+                continue;
+            };
+            let tasks = Rc::new(Tasks::new((rank, job.world.rank(rank)), operations, &paths));
+            let own = tasks.clone();
+            job.start(rank, async move { own.begin_ready() });
+            all.insert(rank, tasks);
+        }
+        job.run();
+        let traffic = job.traffic();
+        Part {
+            ends: all
+                .iter()
+                .map(|(rank, tasks)| (*rank, tasks.end.get(), tasks.computing.get()))
+                .collect(),
+            faults: faults(&all, job, schedule),
+            bottleneck: job.cluster().bottleneck(&traffic),
+            hot_ports: job.cluster().hot_ports(&traffic),
+        }
+    });
+    outcome(parts, schedule.ranks)
+}
+
+/// Result of the ranks of a thread.
+struct Part {
+    /// End and computing on the path to it, by rank.
+    ends: Vec<(usize, Time, Time)>,
+    /// The first of each kind.
+    faults: [Option<(usize, Fault)>; 3],
+    /// Those of the whole job.
+    bottleneck: Option<Bottleneck>,
+    hot_ports: Vec<HotPort>,
+}
+
+fn outcome(parts: Vec<Part>, ranks: usize) -> Result<Ends, Failure> {
+    for kind in 0..3 {
+        let faults = parts.iter().filter_map(|part| part.faults[kind].as_ref());
+        if let Some((_, fault)) = faults.min_by_key(|(rank, _)| *rank) {
+            return Err(fault.clone().into());
+        }
     }
-    job.run();
-    if let Some(fault) = first_fault(&all, &job.world, schedule) {
-        return Err(fault.into());
+    let mut ends = vec![Time::ZERO; ranks];
+    let (mut bottleneck, mut hot_ports, mut all) = (None, Vec::new(), Vec::new());
+    for part in parts {
+        (bottleneck, hot_ports) = (part.bottleneck, part.hot_ports);
+        all.extend(part.ends);
     }
-    let end = |rank| {
-        all.get(&rank)
-            .map_or(Time::ZERO, |tasks: &Rc<Tasks>| tasks.end.get())
-    };
-    let ends = (0..schedule.ranks).map(end).collect();
+    for &(rank, end, _) in &all {
+        ends[rank] = end;
+    }
     // Of ranks that end together the first.
-    let last = all.values().rev().max_by_key(|tasks| tasks.end.get());
-    let computing = last.map_or(Time::ZERO, |tasks| tasks.computing.get());
+    let last = all
+        .iter()
+        .max_by_key(|(rank, end, _)| (*end, Reverse(*rank)));
     Ok(Ends {
         ends,
-        computing,
-        bottleneck: job.bottleneck(),
-        hot_ports: job.hot_ports(),
+        computing: last.map_or(Time::ZERO, |(_, _, computing)| *computing),
+        bottleneck,
+        hot_ports,
     })
 }
 
-/// Returns the first error, if any: a message that is too long, an operation that never ends, a
-/// message that was not received.
-fn first_fault(
+/// Returns the first error of each kind and its rank: a message that is too long, an operation that
+/// never ends, a message that was not received.
+fn faults(
     all: &BTreeMap<usize, Rc<Tasks>>,
-    world: &World,
+    job: &Job,
     schedule: &Schedule,
-) -> Option<Fault> {
-    let too_long = all.values().find_map(|tasks| tasks.fault.take());
-    let endless = || all.iter().find_map(|(rank, tasks)| tasks.endless(*rank));
-    let untaken = || (0..schedule.ranks).find_map(|rank| untaken(world, schedule, rank));
-    too_long.or_else(endless).or_else(untaken)
+) -> [Option<(usize, Fault)>; 3] {
+    let too_long = all
+        .iter()
+        .find_map(|(rank, tasks)| Some((*rank, tasks.fault.take()?)));
+    let endless = all
+        .iter()
+        .find_map(|(rank, tasks)| Some((*rank, tasks.endless(*rank)?)));
+    let untaken = job
+        .ranks()
+        .find_map(|rank| Some((rank, untaken(&job.world, schedule, rank)?)));
+    [too_long, endless, untaken]
 }
 
 /// Returns the first message that arrived at a rank and was not received.
@@ -151,13 +199,12 @@ struct Tasks {
     end: Cell<Time>,
     /// Calculations on the critical path to the end.
     computing: Cell<Time>,
-    paths: Rc<Paths>,
+    paths: Arc<Paths>,
     fault: Cell<Option<Fault>>,
 }
 
 impl Tasks {
-    fn new((number, rank): (usize, Rank), operations: &[Operation], paths: &Rc<Paths>) -> Tasks {
-        paths.add(number, operations.len());
+    fn new((number, rank): (usize, Rank), operations: &[Operation], paths: &Arc<Paths>) -> Tasks {
         let sim = rank.process().sim().clone();
         let mut cores = BTreeMap::new();
         for operation in operations {

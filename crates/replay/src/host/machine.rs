@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::run::run;
 use crate::program::{Act, Program, Step};
-use std::rc::Rc;
+use std::sync::Arc;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::Member;
 
@@ -48,10 +48,10 @@ impl Machine {
 
     /// Returns the time of one of many barriers.
     fn barrier(&self, costs: &Costs, ranks: usize) -> Time {
-        let all: Rc<[usize]> = (0..ranks).collect();
+        let all: Arc<[usize]> = (0..ranks).collect();
         let program = |place| {
             let member = Member { place, size: ranks };
-            let rounds: Rc<[_]> = member.barrier().into();
+            let rounds: Arc<[_]> = member.barrier().into();
             let one = |number: usize| {
                 let act = Act::Rounds {
                     rounds: rounds.clone(),

@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::mail::Mail;
 use crate::program::Act;
-use std::rc::Rc;
+use std::sync::Arc;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::Round;
 
@@ -23,8 +23,8 @@ pub(super) enum Sending {
 #[derive(Debug)]
 pub(super) struct Operation {
     pub number: usize,
-    rounds: Rc<[Round]>,
-    members: Rc<[usize]>,
+    rounds: Arc<[Round]>,
+    members: Arc<[usize]>,
     pub mark: u32,
     round: usize,
     pub sending: Sending,
@@ -36,7 +36,8 @@ pub(super) struct Operation {
 
 impl Operation {
     pub fn new(number: usize, act: Act, costs: &Costs) -> Operation {
-        let message = |peer: usize, round: Round, mark| (Rc::from([round]), Rc::from([peer]), mark);
+        let message =
+            |peer: usize, round: Round, mark| (Arc::from([round]), Arc::from([peer]), mark);
         let mut reaching = None;
         let (rounds, members, mark) = match act {
             Act::Send {
@@ -52,7 +53,7 @@ impl Operation {
                 out, back, mark, ..
             } => {
                 reaching = Some(costs.transfer(out.saturating_add(back), usize::MAX));
-                (Rc::from([]), Rc::from([]), mark)
+                (Arc::from([]), Arc::from([]), mark)
             }
         };
         let mut operation = Operation {

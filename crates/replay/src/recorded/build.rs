@@ -4,7 +4,7 @@ use super::collective::{Amounts, rounds};
 use super::matching::{Channel, Streams, Turn};
 use crate::program::{Act, Program, Step};
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
+use std::sync::Arc;
 use verbena_model::mpi::{Member, Round};
 use verbena_model::profile::Mpi;
 use verbena_mpi_trace::{
@@ -121,7 +121,7 @@ struct Together<'a> {
     open: Vec<Open>,
     communicators: Communicators,
     /// Cache of computed rounds: programs repeat the same operations.
-    rounds: HashMap<Key, Rc<[Round]>>,
+    rounds: HashMap<Key, Arc<[Round]>>,
 }
 
 impl Together<'_> {
@@ -139,13 +139,13 @@ impl Together<'_> {
         }
     }
 
-    fn rounds(&mut self, operation: Operation) -> Result<Rc<[Round]>, String> {
+    fn rounds(&mut self, operation: Operation) -> Result<Arc<[Round]>, String> {
         let key = Key(operation);
         if let Some(known) = self.rounds.get(&key) {
             return Ok(known.clone());
         }
         let (kind, member, root, amounts) = &key.0;
-        let computed: Rc<[Round]> = rounds(*kind, *member, *root, amounts, self.library)?.into();
+        let computed: Arc<[Round]> = rounds(*kind, *member, *root, amounts, self.library)?.into();
         self.rounds.insert(key, computed.clone());
         Ok(computed)
     }

@@ -9,6 +9,7 @@ use crate::player::{Endless, Parts, Player, last, play};
 use crate::program::{Act, Program, Step};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Mutex;
 use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::PAGE;
 use verbena_model::kernel::{JoinHandle, Time};
@@ -83,37 +84,81 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Replayed, Fail
     let seconds = computing(replay, &programs);
     refuse_time(seconds)?;
     refuse_traffic(replay, seconds)?;
-    let nodes = nodes_of(&replay.nodes);
-    let job = Job::new(replay.system, replay.fidelity, nodes, replay.nodes.clone());
-    let mut ranks = Vec::new();
-    for (number, program) in programs.into_iter().enumerate() {
-        let rank = Rc::new(ModelRank::new(job.world.rank(number), replay));
-        ranks.push(rank.clone());
-        job.start(number, async move { rank.play(program).await });
-    }
-    job.run();
-    match ranks.iter().position(|rank| rank.parts.get().is_none()) {
-        Some(rank) => {
-            let call = ranks[rank].call.get();
-            Err(Failure::Endless(Endless { rank, call }))
+    let programs: Vec<_> = programs
+        .into_iter()
+        .map(|one| Mutex::new(Some(one)))
+        .collect();
+    let placement = (nodes_of(&replay.nodes), &replay.nodes[..]);
+    let parts = Job::on_threads(replay.system, replay.fidelity, placement, |job| {
+        let mut ranks = Vec::new();
+        for number in job.ranks() {
+            let program = programs[number].lock().ok().and_then(|mut one| one.take());
+            let rank = Rc::new(ModelRank::new(job.world.rank(number), replay));
+            ranks.push((number, rank.clone()));
+            job.start(number, async move {
+                if let Some(program) = program {
+                    rank.play(program).await;
+                }
+            });
         }
-        None => Ok(outcome(&ranks, &job)),
-    }
+        job.run();
+        let traffic = job.traffic();
+        let ranks = ranks.into_iter();
+        Part {
+            ranks: ranks
+                .map(|(number, rank)| (number, rank.outcome()))
+                .collect(),
+            bottleneck: job.cluster().bottleneck(&traffic),
+            hot_ports: job.cluster().hot_ports(&traffic),
+        }
+    });
+    outcome(parts)
 }
 
-fn outcome(ranks: &[Rc<ModelRank>], job: &Job) -> Replayed {
-    let timelines: Vec<Vec<Span>> = ranks.iter().map(|rank| rank.did.take()).collect();
+/// Result of the ranks of a thread.
+struct Part {
+    ranks: Vec<(usize, Outcome)>,
+    /// Those of the whole job.
+    bottleneck: Option<Bottleneck>,
+    hot_ports: Vec<HotPort>,
+}
+
+/// Result of a rank.
+struct Outcome {
+    /// Its times, if it has ended.
+    parts: Option<Parts>,
+    /// The call that it was in last.
+    call: usize,
+    timeline: Vec<Span>,
+}
+
+fn outcome(parts: Vec<Part>) -> Result<Replayed, Failure> {
+    let (mut bottleneck, mut hot_ports, mut ranks) = (None, Vec::new(), Vec::new());
+    for part in parts {
+        (bottleneck, hot_ports) = (part.bottleneck, part.hot_ports);
+        ranks.extend(part.ranks);
+    }
+    ranks.sort_unstable_by_key(|(rank, _)| *rank);
+    let (mut times, mut timelines) = (Vec::new(), Vec::new());
+    for (rank, outcome) in ranks {
+        let Some(parts) = outcome.parts else {
+            let call = outcome.call;
+            return Err(Failure::Endless(Endless { rank, call }));
+        };
+        times.push(parts);
+        timelines.push(outcome.timeline);
+    }
     let waited = timelines.iter().enumerate();
-    Replayed {
-        ranks: ranks.iter().filter_map(|rank| rank.parts.get()).collect(),
+    Ok(Replayed {
+        ranks: times,
         waited: waited
             .map(|(rank, timeline)| Waited::of(rank, timeline))
             .collect(),
         chain: Chain::of(&timelines),
         timelines,
-        bottleneck: job.bottleneck(),
-        hot_ports: job.hot_ports(),
-    }
+        bottleneck,
+        hot_ports,
+    })
 }
 
 fn refuse_placement(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
@@ -197,6 +242,14 @@ impl ModelRank {
             parts: Cell::default(),
             timeline,
             did: RefCell::default(),
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            parts: self.parts.get(),
+            call: self.call.get(),
+            timeline: self.did.take(),
         }
     }
 

@@ -59,6 +59,13 @@ enum Stage {
     There,
 }
 
+impl PathPosition {
+    /// Returns the node at the end of the path.
+    pub fn destination(&self) -> usize {
+        self.to.node
+    }
+}
+
 impl Topology {
     /// Creates the tree of `nodes` adapters with `ports` ports each and, if any, switches of
     /// `switch` ports.
@@ -233,6 +240,25 @@ impl Topology {
             Topology::Wired { wiring, .. } => Stage::First(wiring.switch_of(from)),
         };
         PathPosition { to, stage }
+    }
+
+    /// Returns the number of partitions.
+    pub fn places(&self) -> usize {
+        match self {
+            Topology::Tree(tree) => tree.places(),
+            Topology::Wired { wiring, nodes, .. } => nodes + wiring.switches(),
+        }
+    }
+
+    /// Returns a node near a partition.
+    pub fn home(&self, place: usize) -> usize {
+        match self {
+            Topology::Tree(tree) => tree.home(place),
+            Topology::Wired { wiring, nodes, .. } => match place.checked_sub(*nodes) {
+                None => place,
+                Some(switch) => switch * nodes / wiring.switches().max(1),
+            },
+        }
     }
 
     /// Returns the partition in which a load queues for its next egress port: the switch, or, for

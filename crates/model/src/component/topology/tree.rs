@@ -179,6 +179,29 @@ impl Tree {
         }
     }
 
+    /// Returns the number of spines and cores.
+    fn upper(&self) -> usize {
+        match self.levels {
+            0 | 1 => 0,
+            2 => self.half,
+            _ => (self.pods + self.half) * self.half,
+        }
+    }
+
+    /// Returns the number of partitions: nodes, leaves, spines, cores.
+    pub fn places(&self) -> usize {
+        self.nodes + self.leaves + self.upper()
+    }
+
+    /// Returns a node near a partition: for a leaf its first; spines and cores are near to all.
+    pub fn home(&self, place: usize) -> usize {
+        match place.checked_sub(self.nodes) {
+            None => place,
+            Some(leaf) if leaf < self.leaves => leaf * self.half,
+            Some(upper) => (upper - self.leaves) * self.nodes / self.upper(),
+        }
+    }
+
     /// Returns the path from a node to a port.
     pub fn route(&self, from: usize, to: Port) -> Route {
         let mut route = Route::default();
