@@ -1,5 +1,6 @@
 /* Buffers that the library allocates (ibv_alloc_buf(3), rdma-core 63 and later): ordinary memory of whole pages, which can be
- * registered whole and in parts, in the protection domain that it was allocated in. The headers of this machine lack the calls. */
+ * registered whole and in parts, in the protection domain that it was allocated in. Older
+ * headers lack the calls, so they are looked up by name. */
 
 #include "contract.h"
 #include "rdma_core.h"
@@ -20,19 +21,19 @@ struct region_attributes {
 enum { WITH_IOVA = 1, WITH_ADDRESS = 2, WITH_FD = 4, WITH_FD_OFFSET = 8, WITH_DMAH = 16, WITH_BUFFER = 32 };
 enum { ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2 };
 
-static void *(*ibv_alloc_buf)(struct ibv_pd *, size_t, struct ibv_buf **);
-static void (*ibv_free_buf)(struct ibv_buf *);
-static struct ibv_mr *(*ibv_reg_buf_mr)(struct ibv_pd *, struct ibv_buf *, void *, size_t, int);
-static int (*ibv_export_buf_dmabuf_fd)(struct ibv_buf *);
-static struct ibv_mr *(*ibv_reg_mr_ex)(struct ibv_pd *, struct region_attributes *);
+static void *(*alloc_buf)(struct ibv_pd *, size_t, struct ibv_buf **);
+static void (*free_buf)(struct ibv_buf *);
+static struct ibv_mr *(*reg_buf_mr)(struct ibv_pd *, struct ibv_buf *, void *, size_t, int);
+static int (*export_buf_dmabuf_fd)(struct ibv_buf *);
+static struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *, struct region_attributes *);
 
 static void find_the_calls(void)
 {
-	CHECK_POINTER(ibv_alloc_buf = newer_call("ibv_alloc_buf", "IBVERBS_1.17"));
-	CHECK_POINTER(ibv_free_buf = newer_call("ibv_free_buf", "IBVERBS_1.17"));
-	CHECK_POINTER(ibv_reg_buf_mr = newer_call("ibv_reg_buf_mr", "IBVERBS_1.17"));
-	CHECK_POINTER(ibv_export_buf_dmabuf_fd = newer_call("ibv_export_buf_dmabuf_fd", "IBVERBS_1.18"));
-	CHECK_POINTER(ibv_reg_mr_ex = newer_call("ibv_reg_mr_ex", "IBVERBS_1.15"));
+	CHECK_POINTER(alloc_buf = newer_call("ibv_alloc_buf", "IBVERBS_1.17"));
+	CHECK_POINTER(free_buf = newer_call("ibv_free_buf", "IBVERBS_1.17"));
+	CHECK_POINTER(reg_buf_mr = newer_call("ibv_reg_buf_mr", "IBVERBS_1.17"));
+	CHECK_POINTER(export_buf_dmabuf_fd = newer_call("ibv_export_buf_dmabuf_fd", "IBVERBS_1.18"));
+	CHECK_POINTER(reg_mr_ex = newer_call("ibv_reg_mr_ex", "IBVERBS_1.15"));
 }
 
 static void part(struct endpoint *endpoint, struct ibv_buf *buffer, uint8_t *memory, size_t length, int error)
@@ -41,8 +42,8 @@ static void part(struct endpoint *endpoint, struct ibv_buf *buffer, uint8_t *mem
 					   .addr = memory, .buf = buffer };
 	for (int way = 0; way < 2; way++) {
 		errno = 0;
-		struct ibv_mr *mr = way ? ibv_reg_mr_ex(endpoint->pd, &asked)
-					: ibv_reg_buf_mr(endpoint->pd, buffer, memory, length, ALL_ACCESS);
+		struct ibv_mr *mr = way ? reg_mr_ex(endpoint->pd, &asked)
+					: reg_buf_mr(endpoint->pd, buffer, memory, length, ALL_ACCESS);
 		CHECK_EQUAL(mr == NULL, error != 0);
 		CHECK_EQUAL(mr ? 0 : errno, error);
 		if (mr) {
@@ -58,7 +59,7 @@ static void parts_of_a_buffer_are_registered(void)
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	struct ibv_buf *buffer = NULL;
 	const size_t size = 3 * PAGE + 100;
-	uint8_t *memory = ibv_alloc_buf(endpoint.pd, size, &buffer);
+	uint8_t *memory = alloc_buf(endpoint.pd, size, &buffer);
 	CHECK_POINTER(memory);
 	CHECK_POINTER(buffer);
 	CHECK_EQUAL((uintptr_t)memory % PAGE, 0);
@@ -75,12 +76,12 @@ static void parts_of_a_buffer_are_registered(void)
 	struct ibv_pd *elsewhere = ibv_alloc_pd(endpoint.context);
 	CHECK_POINTER(elsewhere);
 	errno = 0;
-	CHECK(!ibv_reg_buf_mr(elsewhere, buffer, memory, PAGE, ALL_ACCESS));
+	CHECK(!reg_buf_mr(elsewhere, buffer, memory, PAGE, ALL_ACCESS));
 	CHECK_EQUAL(errno, EINVAL);
 	CHECK_CALL(ibv_dealloc_pd(elsewhere));
 	for (size_t byte = 0; byte < size; byte++)
 		CHECK_EQUAL(memory[byte], 0x5a);
-	ibv_free_buf(buffer);
+	free_buf(buffer);
 	endpoint_close(&endpoint);
 }
 
@@ -89,7 +90,7 @@ static void the_structure_with_a_buffer_is_checked(void)
 	find_the_calls();
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	struct ibv_buf *buffer;
-	uint8_t *memory = ibv_alloc_buf(endpoint.pd, PAGE, &buffer);
+	uint8_t *memory = alloc_buf(endpoint.pd, PAGE, &buffer);
 	CHECK_POINTER(memory);
 	static const struct { uint64_t mask; int error; } masks[] = {
 		{ WITH_BUFFER, EINVAL },
@@ -102,24 +103,24 @@ static void the_structure_with_a_buffer_is_checked(void)
 		struct region_attributes asked = { .length = PAGE, .access = ALL_ACCESS, .comp_mask = masks[i].mask,
 						   .iova = UINT64_C(1) << 40, .addr = memory, .buf = buffer };
 		errno = 0;
-		struct ibv_mr *mr = ibv_reg_mr_ex(endpoint.pd, &asked);
+		struct ibv_mr *mr = reg_mr_ex(endpoint.pd, &asked);
 		CHECK_EQUAL(mr ? 0 : errno, masks[i].error);
 		if (mr)
 			CHECK_CALL(ibv_dereg_mr(mr));
 	}
 	/* Ordinary memory has no DMA buffer. */
 	errno = 0;
-	CHECK_EQUAL(ibv_export_buf_dmabuf_fd(buffer), -1);
+	CHECK_EQUAL(export_buf_dmabuf_fd(buffer), -1);
 	CHECK_EQUAL(errno, ENODATA);
-	ibv_free_buf(buffer);
+	free_buf(buffer);
 	struct ibv_buf *none = NULL;
-	CHECK(!ibv_alloc_buf(NULL, PAGE, &none) && errno == EINVAL);
-	CHECK(!ibv_alloc_buf(endpoint.pd, SIZE_MAX - 1, &none) && errno == ENOMEM);
-	CHECK(!ibv_alloc_buf(endpoint.pd, PAGE, NULL) && errno == EINVAL);
+	CHECK(!alloc_buf(NULL, PAGE, &none) && errno == EINVAL);
+	CHECK(!alloc_buf(endpoint.pd, SIZE_MAX - 1, &none) && errno == ENOMEM);
+	CHECK(!alloc_buf(endpoint.pd, PAGE, NULL) && errno == EINVAL);
 	CHECK(!none);
-	memory = ibv_alloc_buf(endpoint.pd, 0, &buffer);
+	memory = alloc_buf(endpoint.pd, 0, &buffer);
 	CHECK_POINTER(memory);
-	ibv_free_buf(buffer);
+	free_buf(buffer);
 	endpoint_close(&endpoint);
 }
 
@@ -132,11 +133,11 @@ static void messages_go_through_buffers_of_a_parent_domain(void)
 	struct ibv_pd *parent = ibv_alloc_parent_domain(pair.one.context, &attributes);
 	CHECK_POINTER(parent);
 	struct ibv_buf *buffer;
-	uint8_t *memory = ibv_alloc_buf(parent, 2 * PAGE, &buffer);
+	uint8_t *memory = alloc_buf(parent, 2 * PAGE, &buffer);
 	CHECK_POINTER(memory);
 	memset(memory, 0x11, PAGE);
 	memset(memory + PAGE, 0x22, PAGE);
-	struct ibv_mr *from = ibv_reg_buf_mr(parent, buffer, memory, PAGE, ALL_ACCESS);
+	struct ibv_mr *from = reg_buf_mr(parent, buffer, memory, PAGE, ALL_ACCESS);
 	CHECK_POINTER(from);
 	uint8_t *target = private_pages(PAGE);
 	struct ibv_mr *to = region(&pair.other, target, PAGE, ALL_ACCESS);
@@ -145,7 +146,7 @@ static void messages_go_through_buffers_of_a_parent_domain(void)
 	for (size_t byte = 0; byte < PAGE; byte++)
 		CHECK_EQUAL(target[byte], 0x11);
 	CHECK_CALL(ibv_dereg_mr(from));
-	ibv_free_buf(buffer);
+	free_buf(buffer);
 	CHECK_CALL(ibv_dealloc_pd(parent));
 	CHECK_CALL(ibv_dereg_mr(to));
 	CHECK_CALL(munmap(target, PAGE));

@@ -114,9 +114,8 @@ impl Lateness {
             return;
         };
         self.words.resize(WORDS, 0);
-        for (sum, word) in self.words.iter_mut().zip(words.chunks_exact(8)) {
-            let word = word.try_into().map_or(0, u64::from_ne_bytes);
-            *sum = sum.saturating_add(word);
+        for (sum, word) in self.words.iter_mut().zip(words.as_chunks().0) {
+            *sum = sum.saturating_add(u64::from_ne_bytes(*word));
         }
         self.processes += 1;
     }

@@ -76,6 +76,8 @@ pub fn occupy(word: &AtomicU64, now: u64, time: f64) -> u64 {
     };
     let (order, failure) = (Ordering::Relaxed, Ordering::Relaxed);
     let next = |free: u64| Some(start(free).saturating_add(taken));
+    // Rust 1.99 renames it to `try_update`, which the oldest supported version lacks.
+    #[allow(deprecated)]
     let before = word.fetch_update(order, failure, next).unwrap_or(0);
     (start(before) - now) / PARTS as u64
 }

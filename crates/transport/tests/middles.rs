@@ -108,7 +108,7 @@ impl Connection {
                 }
                 false => 0,
             };
-            let packets = buffer.chunks_exact(SPACING).take(count);
+            let packets = buffer.as_chunks::<SPACING>().0.iter().take(count);
             made.extend(packets.map(|packet| packet[..SPACING - icrc::LENGTH].to_vec()));
         }
         made

@@ -254,7 +254,7 @@ impl Adapter {
             let Ok(length) = rustix::io::pread(file, &mut *part, (first * ENTRY) as u64) else {
                 return;
             };
-            for (entry, at) in part[..length].chunks_exact(ENTRY).zip(first..) {
+            for (entry, at) in part[..length].as_chunks::<ENTRY>().0.iter().zip(first..) {
                 let Some((destination, traffic)) = Traffic::of(entry) else {
                     continue;
                 };

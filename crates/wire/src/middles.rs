@@ -179,14 +179,14 @@ mod tests {
     #[test]
     fn emitted_packets_equal_those_made_one_by_one() {
         let together = packets(Operation::WriteMiddle, 0x00ff_fffe, 4);
-        for (index, one) in together.chunks_exact(SPACING).enumerate() {
+        for (index, one) in together.as_chunks::<SPACING>().0.iter().enumerate() {
             let mut alone = [0; SPACING];
             let psn = Psn::new(0x00ff_fffe).plus(index as u32).value();
             headers(Operation::WriteMiddle, psn)
                 .emit_around(PAYLOAD, &mut alone)
                 .unwrap()
                 .fill(index as u8 + 1);
-            assert_eq!(one, alone);
+            assert_eq!(*one, alone);
         }
         assert!(
             emit(
@@ -256,7 +256,7 @@ mod tests {
         assert!(Middles::at_front(&bytes, SPACING).is_none());
         for pad in 1..=3 {
             let mut bytes = packets(Operation::WriteMiddle, 7, 4);
-            for packet in bytes.chunks_exact_mut(SPACING) {
+            for packet in bytes.as_chunks_mut::<SPACING>().0 {
                 packet[1] |= pad << 4;
             }
             assert!(

@@ -146,6 +146,8 @@ impl DirectionRules {
                 let time = (u128::from(bytes) * 8_000_000_000 / u128::from(rate)) as u64;
                 let word = free_at(rule, self.direction);
                 let end = |free: u64| Some(free.max(now).saturating_add(time));
+                // Rust 1.99 renames it to `try_update`, which the oldest supported version lacks.
+                #[allow(deprecated)]
                 let before = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
                 before.unwrap_or(0).max(now).saturating_add(time)
             }
