@@ -7,7 +7,7 @@ use verbena_bench::forecast;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::System;
 use verbena_replay::goal::Schedule;
-use verbena_replay::{Act, Program, Step};
+use verbena_replay::{Act, Program, Step, most_threads};
 use verbena_reproduce::effort::{Effort, parts};
 
 /// Memory of a node, of a rank and of two ranks that communicate, in bytes: as for the benchmarks
@@ -64,7 +64,8 @@ pub fn of_programs(
         all.steps += program.steps.len() as u64;
         all.pairs += peers.len() as u64;
     }
-    effort(all, nodes, programs.len())
+    let threads = most_threads(system, fidelity, nodes);
+    effort(all, (nodes, threads), programs.len())
 }
 
 /// Returns the effort of a schedule on a number of nodes.
@@ -82,16 +83,19 @@ pub fn of_schedule(
         pairs: number.min(ranks.saturating_mul(ranks)),
         steps: schedule.size() as u64,
     };
-    effort(messages, nodes, schedule.ranks)
+    let threads = most_threads(system, fidelity, nodes);
+    effort(messages, (nodes, threads), schedule.ranks)
 }
 
-fn effort(messages: Messages, nodes: usize, ranks: usize) -> Effort {
-    let (nodes, ranks) = (nodes as u64, ranks as u64);
+/// Each of several threads may have every node, and two of them each queue pair.
+fn effort(messages: Messages, (nodes, threads): (usize, usize), ranks: usize) -> Effort {
+    let (nodes, ranks, threads) = (nodes as u64, ranks as u64, threads as u64);
+    let pairs = messages.pairs * threads.min(2);
     Effort {
         nodes,
         messages: messages.number,
         parts: messages.parts,
-        memory: NODE * nodes + RANK * ranks + PAIR * messages.pairs + STEP * messages.steps,
+        memory: NODE * nodes * threads + RANK * ranks + PAIR * pairs + STEP * messages.steps,
     }
 }
 
