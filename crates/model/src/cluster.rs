@@ -93,8 +93,8 @@ impl Cluster {
     }
 
     /// Like [`Cluster::of_places`], for the part of the nodes that a thread has. Activities of
-    /// other nodes must not start here, and messages between nodes are reliable and have no callback
-    /// `placed`.
+    /// other nodes must not start here, and messages between nodes must be reliable and have no
+    /// callback `placed`.
     ///
     /// # Panics
     ///

@@ -1,6 +1,6 @@
 //! Simulation of one large system by several threads.
 //!
-//! Each thread has a part of the nodes, with the switches near them, in a simulation of its own.
+//! Each thread simulates a part of the nodes, with the switches near them.
 //! All parts run the same window of time, then exchange packets, returned credits and reports as
 //! plain data, and agree on the next window with an event. Everything that crosses is put in the
 //! order of the partitions of origin, so results are the same for any number of threads
@@ -145,8 +145,8 @@ impl Drop for Busy {
     }
 }
 
-/// Returns how many threads may help this one simulate a system of so many nodes, and counts them as
-/// busy.
+/// Returns how many threads may help this one simulate a system of so many nodes, and counts them
+/// as busy.
 fn helpers(nodes: usize) -> Busy {
     let wanted = most_threads(nodes) - 1;
     let most = MOST.load(Ordering::Relaxed);
@@ -254,7 +254,7 @@ impl Thread {
     }
 
     /// Passes everything that has crossed in a window, its `window`-th, to the other threads, and
-    /// returns what crosses to this one. `owner` returns the thread that has a partition.
+    /// returns everything that crosses to this one. `owner` returns the thread of a partition.
     pub(crate) fn exchange(
         &self,
         window: usize,

@@ -98,7 +98,7 @@ async fn perform(rank: &Rank, acts: &[Act]) {
     }
 }
 
-/// What a simulation comes to.
+/// Result of a simulation.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     /// Ends of the ranks.
@@ -106,7 +106,7 @@ struct Outcome {
     traffic: Traffic,
     /// Bytes sent and placed, bytes left in buffers, messages that were completed too early.
     sums: [u64; 4],
-    /// What each rank reported, as all threads saw it.
+    /// Reports of all ranks, as all threads saw them.
     reports: Vec<Report>,
     latest: Time,
     events: u64,

@@ -60,7 +60,7 @@ pub(crate) struct Job {
 impl Job {
     /// Runs `part` for each part of a job on `nodes` nodes with rank `i` on node `placement[i]`; as
     /// many threads as are free have one each. At message fidelity, nodes are places of the
-    /// simulation. Returns the results. What the parts do must not depend on their number.
+    /// simulation. Returns the results. The programs must not depend on the number of parts.
     ///
     /// # Panics
     ///

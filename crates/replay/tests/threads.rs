@@ -69,7 +69,7 @@ fn repeated_operations_stop_after_the_same_round() {
             Fidelity::Message,
             40,
             async |rank: &Rank| {
-                shift(rank, 5, 1024).await;
+                rank.barrier().await;
             },
         )
     });

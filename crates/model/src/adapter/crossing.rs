@@ -46,8 +46,8 @@ pub(super) struct MessageHead {
 }
 
 impl MessageHead {
-    /// Returns the head of the message of a packet of this role that leaves. `requester` is its queue
-    /// pair, if that is of this thread: it keeps the message until its last packet comes back.
+    /// Returns the head of the message of a packet of this role that leaves. `requester` is its
+    /// queue pair, if that is of this thread: it keeps the message until its last packet comes back.
     ///
     /// # Panics
     ///

@@ -66,7 +66,7 @@ struct Record {
     /// Instead of a flight: the packet, if both of its queue pairs are of other threads.
     transit: Option<Box<CrossingPacket>>,
     reading: Option<Reading>,
-    /// Callback at the end of the last stage, and what the target is told.
+    /// Callback at the end of the last stage, and notice to the target.
     action: Option<Action>,
     notice: Option<Notice>,
     rest: Option<Rest>,

@@ -278,8 +278,8 @@ impl Calendar {
     }
 
     /// Takes the next event of the window, if there is one. At the start of a partition's turn,
-    /// passes the tasks whose turn comes soon to `coming`, if there is one, together with the stage:
-    /// each task of a window once per stage, in order.
+    /// passes the tasks whose turn comes soon to `coming`, if there is one, together with the
+    /// stage: each task of a window once per stage, in order.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -525,8 +525,8 @@ mod tests {
         assert_eq!(next(&mut calendar), Some((Time(350), TaskId::numbered(2))));
     }
 
-    /// Events of one instant: a partition's own come first, then those that crossed, in the order of
-    /// the partitions that they come from, in whatever order they are passed on.
+    /// Events of one instant: a partition's own come first, then those that crossed, in the order
+    /// of the partitions that they come from, regardless of the order in which they are passed on.
     #[test]
     fn events_that_cross_are_in_the_order_of_their_origins() {
         let task = TaskId::numbered;

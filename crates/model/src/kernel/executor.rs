@@ -81,7 +81,7 @@ struct Inner {
     machines: [OnceCell<Rc<dyn Machine>>; MachineNumber::MOST],
     /// Whether upcoming tasks are prefetched.
     prefetches: Cell<bool>,
-    /// What is told of the ends of windows, until the end of the simulation.
+    /// State that is notified of the ends of windows, until the end of the simulation.
     at_window_end: RefCell<Option<Rc<dyn AtWindowEnd>>>,
     trace: Trace,
 }
@@ -148,8 +148,7 @@ impl Sim {
         self.0.now.get()
     }
 
-    /// Returns the latest time of any partition so far: within a window, each has a time of its
-    /// own.
+    /// Returns the latest time of any partition so far: within a window, their times differ.
     pub fn latest(&self) -> Time {
         self.0.latest.get()
     }

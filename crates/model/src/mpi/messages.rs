@@ -40,7 +40,7 @@ impl Rank {
         sim.span(stage, node, start, self.process.now());
     }
 
-    /// Delivers a small protocol message to the peer, which is told on arrival.
+    /// Delivers a small protocol message to the peer, which is notified on arrival.
     pub(super) async fn deliver(&self, to: usize, bytes: u64, content: Content) {
         self.deliver_and_tell(to, bytes, content, None).await;
     }

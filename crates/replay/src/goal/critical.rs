@@ -15,8 +15,8 @@ use verbena_model::mpi::Woken;
 /// An instant, and the computing on the path to it.
 type Reached = (Time, Time);
 
-/// Computing on the paths to the operations of all ranks, during the run. Threads share it: what a
-/// rank looks up of another one happened at least a window before, so it does not change any more.
+/// Computing on the paths to the operations of all ranks, during the run. Threads share it: a rank
+/// looks up times of another one that are at least a window ago, so they do not change any more.
 pub(super) struct Paths {
     ranks: HashMap<usize, Mutex<Log>>,
 }
