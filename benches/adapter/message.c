@@ -1,5 +1,7 @@
 /* CPU cost of an 8 B message, on both sides together: counted instructions and locked
- * instructions, and time. */
+ * instructions, and time. The tests named `shared` send as UCX does, and so every MPI library over
+ * it: two inline pieces, mostly unsignalled; receives from a shared receive queue that is refilled
+ * by 16; a completion queue for each direction, and polls of both that mostly find nothing. */
 
 #include <dirent.h>
 #include <poll.h>
@@ -18,21 +20,34 @@
 #include "work.h"
 
 #define WARM 40 /* until all tables are allocated, all functions bound and all locks biased */
-#define COUNTED 10
+#define COUNTED 64
 #define ATTEMPTS 10
 #define PATIENCE_MS 500
 #define ROUNDS 4000 /* in a batch */
 #define SIZE 8
+#define HEADER 9 /* of a message of UCX's */
+#define REFILL 16
+#define SIGNALLED_EVERY 64
+#define MOST_CALLS 3
 
 struct side {
 	struct endpoint endpoint;
+	/* Where the process is busy until its progress thread is held. */
+	struct endpoint busy;
 	struct ibv_mr *mr;
 	char *memory;
+	/* Of `shared` only. */
+	struct ibv_cq *receive_cq;
+	struct ibv_srq *srq;
+	unsigned sent, taken;
 };
+
+typedef void (*call)(struct side *side);
 
 static struct side side_open(void)
 {
 	struct side side = { .endpoint = endpoint_open(endpoint_defaults()) };
+	side.busy = side.endpoint;
 	side.memory = aligned_alloc(4096, 4096);
 	CHECK_POINTER(side.memory);
 	memset(side.memory, 0, 4096);
@@ -71,6 +86,89 @@ static inline void complete(struct side *side)
 		;
 	if (wc.status != IBV_WC_SUCCESS)
 		check_failed(__FILE__, __LINE__, "%s", ibv_wc_status_str(wc.status));
+}
+
+static void refill(struct side *side)
+{
+	struct ibv_sge pieces[REFILL];
+	struct ibv_recv_wr requests[REFILL], *bad;
+	for (unsigned one = 0; one < REFILL; one++) {
+		pieces[one] = (struct ibv_sge){ .addr = (uintptr_t)side->memory + 64 * one,
+						.length = 64,
+						.lkey = side->mr->lkey };
+		requests[one] = (struct ibv_recv_wr){
+			.next = one + 1 < REFILL ? &requests[one + 1] : NULL,
+			.sg_list = &pieces[one],
+			.num_sge = 1,
+		};
+	}
+	if (ibv_post_srq_recv(side->srq, requests, &bad) != 0)
+		check_failed(__FILE__, __LINE__, "ibv_post_srq_recv fails");
+}
+
+/* Gives a side queues as UCX makes them, and a queue pair that uses them. */
+static void share(struct side *side)
+{
+	struct ibv_context *context = side->endpoint.context;
+	struct settings settings = endpoint_defaults();
+	settings.depth = 4 * SIGNALLED_EVERY;
+	settings.unsignaled = true;
+	struct ibv_srq_init_attr shared = { .attr = { .max_wr = 4 * REFILL, .max_sge = 1 } };
+	side->srq = settings.srq = ibv_create_srq(side->endpoint.pd, &shared);
+	CHECK_POINTER(side->srq);
+	side->receive_cq = settings.receive_cq =
+		ibv_create_cq(context, (int)settings.depth, NULL, NULL, 0);
+	CHECK_POINTER(side->receive_cq);
+	side->endpoint.cq = ibv_create_cq(context, (int)settings.depth, NULL, NULL, 0);
+	CHECK_POINTER(side->endpoint.cq);
+	side->endpoint = endpoint_beside(&side->endpoint, settings);
+	refill(side);
+	refill(side);
+}
+
+static inline void check_polled(int polled, const struct ibv_wc *wcs)
+{
+	if (polled < 0)
+		check_failed(__FILE__, __LINE__, "ibv_poll_cq fails");
+	if (polled > 0 && wcs[0].status != IBV_WC_SUCCESS)
+		check_failed(__FILE__, __LINE__, "%s", ibv_wc_status_str(wcs[0].status));
+}
+
+static void send_shared(struct side *side)
+{
+	struct ibv_sge pieces[2] = {
+		{ .addr = (uintptr_t)side->memory, .length = HEADER },
+		{ .addr = (uintptr_t)side->memory + HEADER, .length = SIZE },
+	};
+	bool is_signalled = ++side->sent % SIGNALLED_EVERY == 0;
+	struct ibv_send_wr request = {
+		.opcode = IBV_WR_SEND,
+		.sg_list = pieces,
+		.num_sge = 2,
+		.send_flags = IBV_SEND_INLINE | (is_signalled ? IBV_SEND_SIGNALED : 0),
+	}, *bad;
+	if (ibv_post_send(side->endpoint.qp, &request, &bad) != 0)
+		check_failed(__FILE__, __LINE__, "ibv_post_send fails");
+}
+
+/* Polls both queues once. */
+static void wait_shared(struct side *side)
+{
+	struct ibv_wc wcs[REFILL];
+	if (ibv_poll_cq(side->receive_cq, REFILL, wcs) != 0)
+		check_failed(__FILE__, __LINE__, "a message that nobody has sent");
+	check_polled(ibv_poll_cq(side->endpoint.cq, REFILL, wcs), wcs);
+}
+
+static void take_shared(struct side *side)
+{
+	struct ibv_wc wcs[REFILL];
+	int polled;
+	while ((polled = ibv_poll_cq(side->receive_cq, REFILL, wcs)) == 0)
+		;
+	check_polled(polled, wcs);
+	if (++side->taken % REFILL == 0)
+		refill(side);
 }
 
 /* The adapter's progress thread of a process, which works while the program does not poll. */
@@ -121,8 +219,8 @@ static void release_progress_thread(pid_t process)
 static void be_busy_until_held(struct peer *parent, struct side *side)
 {
 	struct side from = *side;
-	struct endpoint to = endpoint_beside(&side->endpoint, endpoint_defaults());
-	from.endpoint = endpoint_beside(&side->endpoint, endpoint_defaults());
+	struct endpoint to = endpoint_beside(&side->busy, endpoint_defaults());
+	from.endpoint = endpoint_beside(&side->busy, endpoint_defaults());
 	endpoint_connect(&from.endpoint, endpoint_address(&to));
 	endpoint_connect(&to, endpoint_address(&from.endpoint));
 	peer_meet(parent);
@@ -157,10 +255,10 @@ static void hold_progress_thread(struct peer *child)
 	}
 }
 
-static struct steps stepped(void (*call)(struct side *side), struct side *side)
+static struct steps stepped(call one, struct side *side)
 {
 	steps_begin();
-	call(side);
+	one(side);
 	return steps_end();
 }
 
@@ -174,24 +272,19 @@ static void receive_own(struct side *side)
 	receive_8(side, side->endpoint.qp);
 }
 
-/* The part of one process in each message: two calls, each when the parent permits it. */
-static void take_part(struct peer *parent, void (*first)(struct side *side),
-		      void (*second)(struct side *side), bool receives)
+/* The part of one process in each round: some calls, each when the parent permits it. */
+static void take_part(struct peer *parent, struct side side, const call *calls, unsigned count)
 {
-	struct side side = side_open();
 	peer_connect(parent, &side.endpoint);
-	if (receives)
-		receive_own(&side);
 	be_busy_until_held(parent, &side);
-	struct steps counts[2] = { 0 };
-	for (unsigned message = 0; message < WARM + COUNTED; message++) {
-		void (*calls[2])(struct side *) = { first, second };
-		for (unsigned call = 0; call < 2; call++) {
+	struct steps counts[MOST_CALLS] = { 0 };
+	for (unsigned round = 0; round < WARM + COUNTED; round++) {
+		for (unsigned one = 0; one < count; one++) {
 			peer_meet(parent);
-			if (message < WARM)
-				calls[call](&side);
+			if (round < WARM)
+				calls[one](&side);
 			else
-				steps_add(&counts[call], stepped(calls[call], &side));
+				steps_add(&counts[one], stepped(calls[one], &side));
 			peer_meet(parent);
 		}
 	}
@@ -201,12 +294,31 @@ static void take_part(struct peer *parent, void (*first)(struct side *side),
 
 static void sender(struct peer *parent)
 {
-	take_part(parent, send_own, complete, false);
+	take_part(parent, side_open(), (const call[]){ send_own, complete }, 2);
 }
 
 static void receiver(struct peer *parent)
 {
-	take_part(parent, complete, receive_own, true);
+	struct side side = side_open();
+	receive_own(&side);
+	take_part(parent, side, (const call[]){ complete, receive_own }, 2);
+}
+
+static struct side side_open_shared(void)
+{
+	struct side side = side_open();
+	share(&side);
+	return side;
+}
+
+static void first_shared(struct peer *parent)
+{
+	take_part(parent, side_open_shared(), (const call[]){ send_shared, wait_shared, take_shared }, 3);
+}
+
+static void second_shared(struct peer *parent)
+{
+	take_part(parent, side_open_shared(), (const call[]){ take_shared, send_shared, wait_shared }, 3);
 }
 
 static void have_call(struct peer *child)
@@ -233,67 +345,101 @@ static void print_steps(const char *instructions, const char *locked, struct ste
 	print_result(locked, (double)steps.locked / COUNTED);
 }
 
-/* Costs of the four calls of a message, in the order of their names below. */
+/* Costs of the calls of both processes, each in the order in which they are made. */
 struct calls {
-	struct steps sends[2], receives[2];
+	struct steps first[MOST_CALLS], second[MOST_CALLS];
 };
 
+/* The process that makes the next call of a round. */
+enum turn { ONE, OTHER };
+
 /* One process at a time, so that each call finds its work and is counted once. */
-static struct calls exchange(void)
+static struct calls exchange(void (*one)(struct peer *parent), void (*other)(struct peer *parent),
+			     const enum turn *turns, unsigned count)
 {
 	struct calls calls;
-	struct peer from = peer_start(sender), to = peer_start(receiver);
-	introduce(&from, &to);
-	peer_meet(&from);
-	peer_meet(&to);
+	struct peer peers[2] = { peer_start(one), peer_start(other) };
+	introduce(&peers[ONE], &peers[OTHER]);
+	peer_meet(&peers[ONE]);
+	peer_meet(&peers[OTHER]);
 	/* Both have polled for longer than the threads need to notice. */
 	struct timespec while_polling = { .tv_nsec = 20000000 };
 	nanosleep(&while_polling, NULL);
-	hold_progress_thread(&from);
-	hold_progress_thread(&to);
-	for (unsigned message = 0; message < WARM + COUNTED; message++) {
-		have_call(&from); /* sends */
-		have_call(&to);	  /* takes it */
-		have_call(&to);	  /* frees space for the next */
-		have_call(&from); /* sees it acknowledged */
+	hold_progress_thread(&peers[ONE]);
+	hold_progress_thread(&peers[OTHER]);
+	for (unsigned round = 0; round < WARM + COUNTED; round++) {
+		for (unsigned turn = 0; turn < count; turn++)
+			have_call(&peers[turns[turn]]);
 	}
-	peer_hear(&from, calls.sends, sizeof calls.sends);
-	peer_hear(&to, calls.receives, sizeof calls.receives);
-	release_progress_thread(from.process);
-	release_progress_thread(to.process);
-	peer_meet(&from);
-	peer_meet(&to);
-	peer_end(&from);
-	peer_end(&to);
+	peer_hear(&peers[ONE], calls.first, sizeof calls.first);
+	peer_hear(&peers[OTHER], calls.second, sizeof calls.second);
+	for (unsigned side = 0; side < 2; side++)
+		release_progress_thread(peers[side].process);
+	for (unsigned side = 0; side < 2; side++)
+		peer_meet(&peers[side]);
+	for (unsigned side = 0; side < 2; side++)
+		peer_end(&peers[side]);
 	return calls;
 }
 
-static struct steps all_of(struct calls calls)
+static struct steps all_of(const struct calls *calls)
 {
 	struct steps all = { 0 };
-	for (unsigned call = 0; call < 2; call++) {
-		steps_add(&all, calls.sends[call]);
-		steps_add(&all, calls.receives[call]);
+	for (unsigned one = 0; one < MOST_CALLS; one++) {
+		steps_add(&all, calls->first[one]);
+		steps_add(&all, calls->second[one]);
 	}
 	return all;
 }
 
-static void counted(void)
+/* If the machine preempted a polling program, its thread was stopped while it waited for a wakeup,
+ * and each message would ring the doorbell: a system call. Then the exchange is repeated. */
+static struct calls undisturbed(void (*one)(struct peer *parent), void (*other)(struct peer *parent),
+				const enum turn *turns, unsigned count)
 {
 	struct calls calls;
-	/* If the machine preempted a polling program, its thread was stopped while it waited for
-	 * a wakeup, and each message would ring the doorbell: a system call. */
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
-		calls = exchange();
-		if (all_of(calls).system_calls == 0)
+		calls = exchange(one, other, turns, count);
+		if (all_of(&calls).system_calls == 0)
 			break;
 	}
-	print_steps("post_send_instructions", "post_send_locked", calls.sends[0]);
-	print_steps("poll_receive_instructions", "poll_receive_locked", calls.receives[0]);
-	print_steps("post_recv_instructions", "post_recv_locked", calls.receives[1]);
-	print_steps("poll_send_instructions", "poll_send_locked", calls.sends[1]);
-	print_steps("message_instructions", "message_locked", all_of(calls));
-	print_result("message_system_calls", (double)all_of(calls).system_calls / COUNTED);
+	return calls;
+}
+
+static void counted(void)
+{
+	/* Sends; takes it; frees space for the next; sees it acknowledged. */
+	const enum turn turns[] = { ONE, OTHER, OTHER, ONE };
+	struct calls calls = undisturbed(sender, receiver, turns, 4);
+	print_steps("post_send_instructions", "post_send_locked", calls.first[0]);
+	print_steps("poll_receive_instructions", "poll_receive_locked", calls.second[0]);
+	print_steps("post_recv_instructions", "post_recv_locked", calls.second[1]);
+	print_steps("poll_send_instructions", "poll_send_locked", calls.first[1]);
+	print_steps("message_instructions", "message_locked", all_of(&calls));
+	print_result("message_system_calls", (double)all_of(&calls).system_calls / COUNTED);
+}
+
+/* The mean of the same call at both sides. */
+static struct steps halved(struct steps one, struct steps other)
+{
+	steps_add(&one, other);
+	return (struct steps){ one.instructions / 2, one.locked / 2, one.system_calls / 2 };
+}
+
+static void shared(void)
+{
+	/* One sends, and polls in vain; the other takes it, sends back, and polls in vain. */
+	const enum turn turns[] = { ONE, ONE, OTHER, OTHER, OTHER, ONE };
+	struct calls calls = undisturbed(first_shared, second_shared, turns, 6);
+	struct steps sends = halved(calls.first[0], calls.second[1]);
+	struct steps waits = halved(calls.first[1], calls.second[2]);
+	struct steps takes = halved(calls.first[2], calls.second[0]);
+	print_steps("shared_post_send_instructions", "shared_post_send_locked", sends);
+	print_steps("shared_poll_receive_instructions", "shared_poll_receive_locked", takes);
+	print_steps("shared_two_empty_polls_instructions", "shared_two_empty_polls_locked", waits);
+	steps_add(&sends, takes);
+	print_steps("shared_message_instructions", "shared_message_locked", sends);
+	print_result("shared_message_system_calls", (double)all_of(&calls).system_calls / COUNTED);
 }
 
 /* Both sides in one thread, so that no time is spent waiting for the peer: only the CPU cost is
@@ -319,8 +465,33 @@ static void processor(void)
 	print_result("message_processor_ns", median(costs, BATCHES));
 }
 
+static void processor_shared(void)
+{
+	pin(0);
+	struct side sides[2] = { side_open() };
+	sides[1] = sides[0];
+	for (unsigned side = 0; side < 2; side++)
+		share(&sides[side]);
+	for (unsigned side = 0; side < 2; side++)
+		endpoint_connect(&sides[side].endpoint, endpoint_address(&sides[1 - side].endpoint));
+	double costs[BATCHES];
+	for (unsigned batch = 0; batch < BATCHES; batch++) {
+		uint64_t start = processor_time();
+		for (unsigned message = 0; message < ROUNDS; message++) {
+			struct side *from = &sides[message % 2], *to = &sides[1 - message % 2];
+			send_shared(from);
+			wait_shared(from);
+			take_shared(to);
+		}
+		costs[batch] = (double)(processor_time() - start) / ROUNDS;
+	}
+	print_result("shared_message_processor_ns", median(costs, BATCHES));
+}
+
 const struct test tests[] = {
 	{ "counted", counted },
+	{ "shared", shared },
 	{ "processor", processor },
+	{ "processor_shared", processor_shared },
 	{ 0 },
 };

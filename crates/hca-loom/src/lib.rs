@@ -17,6 +17,8 @@ pub mod biased_lock;
 pub mod flight;
 #[path = "../../hca-shm/src/lane.rs"]
 pub mod lane;
+#[path = "../../hca-shm/src/lane_flight.rs"]
+pub mod lane_flight;
 #[path = "../../hca-shm/src/ring.rs"]
 pub mod ring;
 #[path = "../../hca-shm/src/sleep.rs"]

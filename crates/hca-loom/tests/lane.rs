@@ -1,12 +1,13 @@
-//! Lanes between one producer and one consumer: slots, the head as an acknowledgement, the gate,
-//! and the order between a lane and its channel. A test whose name begins with `without` leaves a
-//! step of the protocol out, and must find the fault.
+//! Lanes between one producer and one consumer: slots, the head as an acknowledgement, when it is
+//! left to a later look, the gate, and the order between a lane and its channel. A test whose name
+//! begins with `without` leaves a step of the protocol out, and must find the fault.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use std::convert::Infallible;
 use verbena_hca_loom::lane::{self, Header, SLOT, Store};
+use verbena_hca_loom::lane_flight::LaneFlight;
 use verbena_hca_loom::sleep;
 use verbena_hca_loom::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, model_fence};
 
@@ -213,6 +214,59 @@ fn message_back_acknowledges_behind_the_answers() {
 #[should_panic(expected = "acknowledged before the answer")]
 fn without_the_answer_before_the_message_back() {
     echo(Echo::BeforeTheAnswer);
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Await {
+    BeforePublishing,
+    AfterPublishing,
+}
+
+/// A thread sends a message whose acknowledgement is awaited. Another one finds the acknowledgement
+/// and leaves it to a later look if nothing awaits it.
+fn leave(order: Await) {
+    loom::model(move || {
+        let model = Arc::new(Model::new());
+        let flight = Arc::new(LaneFlight::new(0));
+        let consumer = thread::spawn({
+            let model = model.clone();
+            move || {
+                if lane::peek(&*model, 0, 0).is_some() {
+                    lane::release(&*model, 1);
+                }
+            }
+        });
+        let producer = thread::spawn({
+            let (model, flight) = (model.clone(), flight.clone());
+            move || {
+                if order == Await::BeforePublishing {
+                    flight.await_until(1);
+                }
+                flight.announce(1);
+                publish(&model, 0);
+                if order == Await::AfterPublishing {
+                    flight.await_until(1);
+                }
+            }
+        });
+        let head = lane::released(&*model);
+        if head == 1 {
+            assert!(!flight.leaves(head), "left although awaited");
+        }
+        consumer.join().unwrap();
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn awaited_acknowledgement_is_never_left() {
+    leave(Await::BeforePublishing);
+}
+
+#[test]
+#[should_panic(expected = "left although awaited")]
+fn without_awaiting_before_publishing() {
+    leave(Await::AfterPublishing);
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -82,6 +82,18 @@ impl BiasedLock {
         self.try_slow(thread)
     }
 
+    /// Returns the lock if the thread is at home, and it is not held.
+    #[inline]
+    pub fn try_take_biased(&self, thread: u32) -> Option<&AtomicBool> {
+        self.take_biased(thread).then_some(&self.held)
+    }
+
+    /// Returns the word that the home clears, for a lock that no thread takes.
+    #[inline]
+    pub fn unused_word(&self) -> &AtomicBool {
+        &self.held
+    }
+
     #[inline]
     fn take_biased(&self, thread: u32) -> bool {
         // Already held by the home itself, in a signal handler, say. That always ends in a

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fen
 /// # Safety
 /// `source` must be readable and `target` writable for `length` bytes during the call. Both may
 /// change meanwhile; if they overlap, the copied bytes are those of a racing DMA.
-#[inline]
+#[inline(always)]
 pub unsafe fn ordered_copy(source: *const u8, target: *mut u8, length: usize) {
     if length == size_of::<u64>() && target.cast::<AtomicU64>().is_aligned() {
         // SAFETY: 8 bytes at each address, and the target is aligned; others may write to both at
@@ -39,7 +39,86 @@ pub unsafe fn ordered_copy(source: *const u8, target: *mut u8, length: usize) {
         return;
     }
     // SAFETY: the caller's promise.
-    unsafe { copy_any_in_order(source, target, length) }
+    unsafe {
+        if (FEWEST..=MOST).contains(&length) {
+            copy_some_in_order(source, target, length);
+        } else {
+            copy_any_in_order(source, target, length);
+        }
+    }
+}
+
+/// Lengths of short messages, of more than a word: a call of the copy function takes longer than
+/// copying them.
+const FEWEST: usize = size_of::<u64>() + 1;
+const MOST: usize = 4 * size_of::<u64>() + 1;
+
+/// [`ordered_copy`] for [`FEWEST`] to [`MOST`] bytes.
+#[inline(always)]
+unsafe fn copy_some_in_order(source: *const u8, target: *mut u8, length: usize) {
+    // The last bytes, as in `copy_any_in_order`.
+    let tail = match (target as usize + length) % 8 {
+        0 => 8,
+        4 => 4,
+        2 | 6 => 2,
+        _ => 1,
+    };
+    let body = length - tail;
+    // SAFETY: `body + tail == length`, so all ranges are inside the caller's; the tail is aligned
+    // as computed. Others may write to both ranges at the same time (see the header).
+    unsafe {
+        copy_few(source, target, body);
+        fence(Ordering::Release);
+        store_tail(source.add(body), target.add(body), tail);
+    }
+}
+
+/// Copies 1 to 32 bytes, by words that overlap.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+unsafe fn copy_few(source: *const u8, target: *mut u8, length: usize) {
+    /// Copies the first and the last bytes: `length` is at least the size of `T`, at most twice
+    /// that.
+    #[inline(always)]
+    unsafe fn copy_ends<T>(source: *const u8, target: *mut u8, length: usize) {
+        let last = length - size_of::<T>();
+        // SAFETY: both words lie inside the ranges that the caller describes.
+        unsafe {
+            let first_word = source.cast::<T>().read_unaligned();
+            let last_word = source.add(last).cast::<T>().read_unaligned();
+            target.cast::<T>().write_unaligned(first_word);
+            target.add(last).cast::<T>().write_unaligned(last_word);
+        }
+    }
+    // SAFETY: the caller's promise; each word is no longer than the range.
+    unsafe {
+        match length {
+            16.. => copy_ends::<u128>(source, target, length),
+            8.. => copy_ends::<u64>(source, target, length),
+            4.. => copy_ends::<u32>(source, target, length),
+            2.. => copy_ends::<u16>(source, target, length),
+            _ => copy_ends::<u8>(source, target, length),
+        }
+    }
+}
+
+/// Stores the last 1, 2, 4 or 8 bytes, which are aligned at the target, by one instruction.
+#[inline(always)]
+unsafe fn store_tail(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: the caller promises so many bytes, aligned at the target.
+    unsafe {
+        match length {
+            8 => (*to.cast::<AtomicU64>())
+                .store(from.cast::<u64>().read_unaligned(), Ordering::Release),
+            4 => (*to.cast::<AtomicU32>())
+                .store(from.cast::<u32>().read_unaligned(), Ordering::Release),
+            2 => (*to.cast::<AtomicU16>())
+                .store(from.cast::<u16>().read_unaligned(), Ordering::Release),
+            _ => (*to.cast::<AtomicU8>()).store(*from, Ordering::Release),
+        }
+    }
 }
 
 /// [`ordered_copy`] for any length.
@@ -63,16 +142,7 @@ unsafe fn copy_any_in_order(source: *const u8, target: *mut u8, length: usize) {
             std::ptr::copy(source, target, body);
             fence(Ordering::Release);
         }
-        let (from, to) = (source.add(body), target.add(body));
-        match tail {
-            8 => (*to.cast::<AtomicU64>())
-                .store(from.cast::<u64>().read_unaligned(), Ordering::Release),
-            4 => (*to.cast::<AtomicU32>())
-                .store(from.cast::<u32>().read_unaligned(), Ordering::Release),
-            2 => (*to.cast::<AtomicU16>())
-                .store(from.cast::<u16>().read_unaligned(), Ordering::Release),
-            _ => (*to.cast::<AtomicU8>()).store(*from, Ordering::Release),
-        }
+        store_tail(source.add(body), target.add(body), tail);
     }
 }
 
@@ -90,13 +160,9 @@ pub unsafe fn copy(source: *const u8, target: *mut u8, length: usize) {
             // the copy.
             let word = source.cast::<u64>().read_unaligned();
             target.cast::<u64>().write_unaligned(word);
-        } else if (9..=16).contains(&length) {
-            // Two words that overlap: headers of MPI libraries.
-            let last = length - size_of::<u64>();
-            let first_word = source.cast::<u64>().read_unaligned();
-            let last_word = source.add(last).cast::<u64>().read_unaligned();
-            target.cast::<u64>().write_unaligned(first_word);
-            target.add(last).cast::<u64>().write_unaligned(last_word);
+        } else if (9..=32).contains(&length) {
+            // Headers of MPI libraries.
+            copy_few(source, target, length);
         } else {
             std::ptr::copy(source, target, length);
         }

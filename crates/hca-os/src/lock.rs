@@ -67,6 +67,29 @@ impl<T> Lock<T> {
         })
     }
 
+    /// Takes the lock if that needs no locked instruction: for the thread that always takes it.
+    #[inline(always)]
+    pub fn try_lock_at_home(&self) -> Option<Guard<'_, T>> {
+        let word = self.biased_lock.try_take_biased(thread_number::own())?;
+        Some(Guard {
+            word,
+            value: &self.value,
+        })
+    }
+
+    /// Returns a guard without taking the lock.
+    ///
+    /// # Safety
+    /// No other thread uses the value or the lock for as long as the guard lives, and no other
+    /// guard exists.
+    #[inline(always)]
+    pub unsafe fn guard_of_one_thread(&self) -> Guard<'_, T> {
+        Guard {
+            word: self.biased_lock.unused_word(),
+            value: &self.value,
+        }
+    }
+
     /// Returns the value without taking the lock.
     ///
     /// # Safety

@@ -81,6 +81,12 @@ pub fn wait_a_little(looks: &mut u32) {
 /// other thread to finish if it runs.
 const PATIENT_LOOKS: u32 = 1024;
 
+/// Returns whether [`look_again_later`] has nothing to do at the next look but to count it.
+#[inline]
+pub fn is_patient(looks: u32) -> bool {
+    looks + 1 < PATIENT_LOOKS
+}
+
 /// As [`wait_a_little`], for a thread that looks for other work as well and so naps seldom.
 #[cold]
 pub fn look_again_later(looks: &mut u32) {

@@ -158,6 +158,14 @@ pub fn sent_payload(store: &impl Store, position: u32) -> *const u8 {
     unsafe { store.readable(index).add(HEADER) }
 }
 
+/// Returns the stamp of the slot at a position, and its value once a message is published there.
+#[inline]
+pub fn next(store: &impl Store, position: u32) -> (&AtomicU32, u32) {
+    let slots = store.slots();
+    let stamp = store.stamp(position & (slots - 1));
+    (stamp, stamp_of(position, slots))
+}
+
 /// Returns whether a message is published at a position, by one look.
 #[inline]
 pub fn is_published(store: &impl Store, position: u32) -> bool {

@@ -15,6 +15,7 @@ pub mod channel;
 pub mod context_table;
 pub mod flight;
 pub mod lane;
+pub mod lane_flight;
 pub mod registry;
 pub mod ring;
 #[cfg(test)]

@@ -156,12 +156,18 @@ impl Srq {
                 state.limit = 0;
             }
             drop(state);
-            let element = self.cookie.load(Ordering::Acquire);
-            self.events.push(AsyncEvent {
-                kind: IBV_EVENT_SRQ_LIMIT_REACHED,
-                element,
-            });
+            self.raise_limit_event();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn raise_limit_event(&self) {
+        let element = self.cookie.load(Ordering::Acquire);
+        self.events.push(AsyncEvent {
+            kind: IBV_EVENT_SRQ_LIMIT_REACHED,
+            element,
+        });
     }
 
     /// Changes size and limit (ibv_modify_srq(3)), either both or nothing.
@@ -250,6 +256,21 @@ impl Srq {
     /// Returns the number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.lock().ring.waiting()
+    }
+
+    /// As [`Srq::lock`], inlined for the thread that always takes the lock.
+    #[inline(always)]
+    pub(crate) fn lock_inlined(&self) -> Guard<'_, SrqState> {
+        match self.state.try_lock_at_home() {
+            Some(state) => state,
+            None => self.lock_slowly(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slowly(&self) -> Guard<'_, SrqState> {
+        self.state.lock()
     }
 
     /// Locks the queue. [`Srq::compare_with_limit`] follows if a request is taken.

@@ -2,14 +2,17 @@
 //! Every queue has the extended structure; `cq_ex` has the extended interface, `cq_create` the
 //! creation.
 
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::process::Cq;
+use verbena_hca::cq::Found;
+use verbena_hca::process::{Cq, SeenChannels};
 use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::lock::Guard as LockGuard;
 use verbena_hca_os::refused;
 
 use crate::acknowledge::{Delivered, Guard};
@@ -156,6 +159,45 @@ pub unsafe fn acknowledge_asynchronous(cq: *mut ibv_cq) {
 /// # Safety
 /// `cq` must be null or live; `wc` must have `count` elements.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: the caller promises null, live or valid pointers.
+    unsafe {
+        // Only last calls, with the arguments as they are: nothing to save on the stack.
+        match of(cq) {
+            Ok(handle) if count > 0 && !wc.is_null() => match handle.object.cq.look() {
+                Found::Nothing => 0,
+                Found::Lanes(view) => poll_lanes(cq, count, wc, view),
+                Found::Work => poll_any(cq, count, wc),
+            },
+            _ => poll_any(cq, count, wc),
+        }
+    }
+}
+
+/// As [`poll_cq`], for usual arguments, where the queue's lanes have something.
+///
+/// # Safety
+/// As [`poll_cq`], with pointers that are not null.
+#[inline(never)]
+unsafe fn poll_lanes(
+    cq: *mut ibv_cq,
+    count: c_int,
+    wc: *mut ibv_wc,
+    view: LockGuard<'_, SeenChannels>,
+) -> c_int {
+    // SAFETY: the caller promises live and valid pointers.
+    unsafe {
+        let target = slice::from_raw_parts_mut(wc, count as usize);
+        let handle = Handle::<CqObject>::known(cq.cast());
+        handle.object.cq.poll_lanes(view, target) as c_int
+    }
+}
+
+/// As [`poll_cq`], for any arguments.
+///
+/// # Safety
+/// That of [`poll_cq`].
+#[inline(never)]
+unsafe extern "C" fn poll_any(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     let result = unsafe {
         of(cq).and_then(|handle| Ok(handle.object.cq.poll(arguments::array_mut(wc, count)?)))

@@ -36,6 +36,10 @@ use verbena_hca_os::{refusal, refused};
 pub trait Adapter: Send + Sync + Sized + 'static {
     /// A polling queue's cached view of the adapter.
     type View: Default + Send;
+    /// Looks for a thread that polled an empty queue whether there is something to do.
+    fn look(&self, view: &mut Self::View) -> Look;
+    /// As [`Adapter::poll_progress`], after [`Look::Lanes`].
+    fn poll_lanes(&self, view: &mut Self::View, taking: &mut Taking<'_, Self>);
     /// Makes progress for a thread that polled an empty queue, and takes its completions.
     fn poll_progress(&self, view: &mut Self::View, taking: &mut Taking<'_, Self>);
     /// As [`Adapter::poll_progress`], for a thread that has no view.
@@ -52,6 +56,27 @@ pub trait Adapter: Send + Sync + Sized + 'static {
     fn forget_queue(&self, number: u32);
     /// Has `Cq::wake` called at `deadline`, by a thread that holds no lock.
     fn wake_queue_at(&self, deadline: u64, number: u32);
+}
+
+/// Work of an adapter for a poll of an empty queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing.
+    Nothing,
+    /// Messages or acknowledgements in the queue's lanes.
+    Lanes,
+    /// Perhaps anything.
+    Work,
+}
+
+/// Work of a poll.
+pub enum Found<'a, A: Adapter> {
+    /// Nothing.
+    Nothing,
+    /// As [`Look::Lanes`], with the view in which they were found.
+    Lanes(Guard<'a, A::View>),
+    /// Perhaps anything.
+    Work,
 }
 
 /// A completion.
@@ -321,15 +346,83 @@ impl<A: Adapter> Cq<A> {
     /// adapter make progress and checks once more.
     #[inline]
     pub fn poll(&self, target: &mut [ibv_wc]) -> usize {
-        match self.is_empty() {
-            true => self.poll_empty(target),
-            false => self.poll_ring(target),
+        if !self.is_empty() {
+            return self.poll_ring(target);
+        }
+        let Some(mut view) = self.view_at_once() else {
+            return self.poll_without_view(target);
+        };
+        match self.adapter.look(&mut view) {
+            Look::Nothing => 0,
+            Look::Lanes => self.poll_lanes(view, target),
+            Look::Work => self.poll_empty(view, target),
         }
     }
 
+    /// Returns the work of a poll. Most have none, so this part is inlined into the
+    /// program's call: without a call of its own, it has hardly any registers to save.
+    #[inline(always)]
+    pub fn look(&self) -> Found<'_, A> {
+        if !self.is_empty() {
+            return Found::Work;
+        }
+        let Some(mut view) = self.view_at_once() else {
+            return Found::Work;
+        };
+        match self.adapter.look(&mut view) {
+            Look::Nothing => Found::Nothing,
+            Look::Lanes => Found::Lanes(view),
+            Look::Work => Found::Work,
+        }
+    }
+
+    /// As [`Cq::poll`], after [`Found::Lanes`].
+    #[inline(always)]
+    pub fn poll_lanes(&self, mut view: Guard<'_, A::View>, target: &mut [ibv_wc]) -> usize {
+        let mut taking = Taking::new(self, target);
+        self.adapter.poll_lanes(&mut view, &mut taking);
+        let taken = taking.count();
+        drop(view);
+        self.poll_rest(target, taken)
+    }
+
+    /// Returns the view, if that takes no locked instruction.
+    #[inline(always)]
+    fn view_at_once(&self) -> Option<Guard<'_, A::View>> {
+        match self.polled {
+            Polled::ByAny => self.view.try_lock_at_home(),
+            // SAFETY: the program promises that no other thread polls at the same time, and nothing
+            // takes the lock.
+            Polled::ByOne => Some(unsafe { self.view.guard_of_one_thread() }),
+        }
+    }
+
+    #[cold]
     #[inline(never)]
-    fn poll_empty(&self, target: &mut [ibv_wc]) -> usize {
-        let taken = self.make_progress(target);
+    fn poll_without_view(&self, target: &mut [ibv_wc]) -> usize {
+        let taken = match self.view.try_lock() {
+            Some(view) => return self.poll_empty(view, target),
+            // Another thread holds the lock, perhaps for long.
+            None => {
+                self.adapter.poll_progress_without_view();
+                0
+            }
+        };
+        self.poll_rest(target, taken)
+    }
+
+    #[inline(never)]
+    fn poll_empty(&self, mut view: Guard<'_, A::View>, target: &mut [ibv_wc]) -> usize {
+        let mut taking = Taking::new(self, target);
+        self.adapter.poll_progress(&mut view, &mut taking);
+        let taken = taking.count();
+        drop(view);
+        self.poll_rest(target, taken)
+    }
+
+    /// Takes completions from the ring behind those that were taken without it.
+    #[inline(always)]
+    fn poll_rest(&self, target: &mut [ibv_wc], taken: usize) -> usize {
         if taken == target.len() || self.is_empty() {
             return taken;
         }
@@ -387,28 +480,8 @@ impl<A: Adapter> Cq<A> {
 
     #[inline(never)]
     fn finds_some(&self) -> bool {
-        self.make_progress(&mut []);
+        self.poll(&mut []);
         !self.is_empty()
-    }
-
-    /// Lets the adapter make progress. Returns how many completions this thread has taken.
-    #[inline(always)]
-    fn make_progress(&self, target: &mut [ibv_wc]) -> usize {
-        let adapter = &self.adapter;
-        let mut taking = Taking::new(self, target);
-        match self.polled {
-            Polled::ByAny => match self.view.try_lock() {
-                Some(mut view) => adapter.poll_progress(&mut view, &mut taking),
-                // Another thread holds the lock, perhaps for long.
-                None => adapter.poll_progress_without_view(),
-            },
-            Polled::ByOne => {
-                // SAFETY: the program promises that no other thread polls at the same time.
-                let view = unsafe { self.view.of_one_thread() };
-                adapter.poll_progress(view, &mut taking);
-            }
-        }
-        taking.count()
     }
 
     /// Drops the cached channels after peers have died, so that a queue which is never polled does

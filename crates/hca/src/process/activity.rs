@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use verbena_hca_os::doorbell::Doorbell;
 use verbena_hca_os::errno::Result;
-use verbena_hca_os::sync::look_again_later;
+use verbena_hca_os::sync::{is_patient, look_again_later};
 use verbena_hca_shm::context_table::ContextTable;
 use verbena_hca_shm::sleep;
 
@@ -83,6 +83,22 @@ impl Activity {
         if !self.is_polled.load(Ordering::Relaxed) {
             self.is_polled.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Returns whether a poll has nothing to note, and need not yield to the progress thread. If
+    /// so, counts it as [`Activity::yield_to_thread`] does.
+    #[inline]
+    pub(super) fn is_quiet(&self, looks: &mut u32) -> bool {
+        let next = match self.thread_works.load(Ordering::Relaxed) {
+            true if is_patient(*looks) => *looks + 1,
+            true => return false,
+            false => 0,
+        };
+        let is_noted = self.is_polled.load(Ordering::Relaxed);
+        if is_noted {
+            *looks = next;
+        }
+        is_noted
     }
 
     /// Returns whether a thread has polled since the last call.

@@ -147,6 +147,15 @@ pub struct Acknowledge {
     pub epoch: u32,
 }
 
+impl<Q> Outbound<Q> {
+    /// Returns whether an answer is published that was not processed yet, by one look. All answers
+    /// before it were processed.
+    #[inline]
+    pub(crate) fn has_answer(&self) -> bool {
+        self.next_answer.is_published()
+    }
+}
+
 impl<Q: Numbered> Outbound<Q> {
     /// Returns the requester's end of a fresh channel.
     pub fn new(peer: Arc<Peer>, channel: Channel, can_pull: u32) -> Outbound<Q> {
@@ -283,13 +292,6 @@ impl<Q: Numbered> Outbound<Q> {
         };
         let is_left = self.seen_news.swap(news, Ordering::Relaxed) == news && news != NO_NEWS;
         is_left | self.next_answer.was_published(&self.seen_answer)
-    }
-
-    /// Returns whether an answer is published that was not processed yet, by one look. All answers
-    /// before it were processed.
-    #[inline]
-    pub(crate) fn has_answer(&self) -> bool {
-        self.next_answer.is_published()
     }
 
     /// Returns whether there is something to complete.

@@ -45,7 +45,7 @@ impl<Q> InboundLane<Q> {
     /// Returns whether a message is published, by one look and without the lock.
     #[inline]
     pub fn has_message(&self) -> bool {
-        self.lane.has_message(self.memory.lane())
+        self.lane.has_message()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The private state of lanes at both ends ([`verbena_hca_shm::lane`]): which numbers are taken at
 //! the producer, and how far the consumer is.
 
+use crate::process::next_record::NextRecord;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_hca_os::held::Held;
@@ -71,8 +72,9 @@ pub struct LaneEnd {
 pub struct LaneIn<Q> {
     /// Its number in the channel.
     pub number: u32,
-    /// A hint for looks without the lock: the position that the consumer has reached.
-    next: AtomicU32,
+    /// Hints for looks without the lock: the position that the consumer has reached.
+    position: AtomicU32,
+    next: NextRecord,
     /// Position of the message that the progress thread saw at its last look.
     seen: AtomicU64,
     /// The consumer's state; its lock admits one thread at a time, so order is kept.
@@ -139,11 +141,12 @@ impl OpenGate {
 }
 
 impl<Q> LaneIn<Q> {
-    /// Returns an unused lane.
-    pub fn new(number: u32) -> LaneIn<Q> {
+    /// Returns an unused lane, in memory that lives at least as long.
+    pub fn new(number: u32, memory: Lane<'_>) -> LaneIn<Q> {
         LaneIn {
             number,
-            next: AtomicU32::new(0),
+            position: AtomicU32::new(0),
+            next: NextRecord::in_lane(memory, 0),
             seen: AtomicU64::new(NOTHING),
             state: Lock::new(LaneState {
                 number_in_channel: number,
@@ -160,27 +163,28 @@ impl<Q> LaneIn<Q> {
     /// Returns whether a message is published, by one look and without the lock. If another thread
     /// is serving, the result may be stale, but that thread looks again before it stops.
     #[inline]
-    pub fn has_message(&self, memory: Lane<'_>) -> bool {
-        lane::is_published(&memory, self.next.load(Ordering::Relaxed))
+    pub fn has_message(&self) -> bool {
+        self.next.is_published()
     }
 
     /// Returns the position of the next message, if it is published, like
     /// [`LaneIn::has_message`].
-    pub fn next_message(&self, memory: Lane<'_>) -> Option<u32> {
-        let next = self.next.load(Ordering::Relaxed);
-        self.has_message(memory).then_some(next)
+    pub fn next_message(&self) -> Option<u32> {
+        let next = self.position.load(Ordering::Relaxed);
+        self.has_message().then_some(next)
     }
 
     /// Returns whether a message is published that was already published at the last call. For the
     /// progress thread.
-    pub fn has_left_message(&self, memory: Lane<'_>) -> bool {
-        let next = self.next_message(memory).map_or(NOTHING, u64::from);
+    pub fn has_left_message(&self) -> bool {
+        let next = self.next_message().map_or(NOTHING, u64::from);
         self.seen.swap(next, Ordering::Relaxed) == next && next != NOTHING
     }
 
     /// Notes the position that serving has reached.
     #[inline]
-    pub fn note_position(&self, state: &LaneState<Q>) {
-        self.next.store(state.position, Ordering::Relaxed);
+    pub fn note_position(&self, state: &LaneState<Q>, memory: Lane<'_>) {
+        self.position.store(state.position, Ordering::Relaxed);
+        self.next.note_in_lane(memory, state.position);
     }
 }

@@ -63,12 +63,27 @@ impl Process {
         worked
     }
 
-    /// Completes the messages in lanes that peers have acknowledged.
+    /// Processes all acknowledgements of messages in lanes.
     #[inline]
     pub(super) fn complete_lanes(&self, lanes: &[Arc<LaneOut<Qp>>]) -> bool {
+        self.complete_news(lanes, LaneOut::news)
+    }
+
+    /// As [`Process::complete_lanes`], but may leave acknowledgements that nothing awaits.
+    #[inline]
+    pub(super) fn complete_awaited(&self, lanes: &[Arc<LaneOut<Qp>>]) -> bool {
+        self.complete_news(lanes, LaneOut::awaited_news)
+    }
+
+    #[inline]
+    fn complete_news(
+        &self,
+        lanes: &[Arc<LaneOut<Qp>>],
+        news: impl Fn(&LaneOut<Qp>) -> Option<u32>,
+    ) -> bool {
         let mut worked = false;
         for one in lanes {
-            if let Some(head) = one.news() {
+            if let Some(head) = news(one) {
                 self.complete_lane(one, head, None);
                 worked = true;
             }
@@ -226,7 +241,7 @@ impl Process {
         if let Some(back) = back
             && let Some(echo) = LaneMessage::echo(&found.header)
             && u32::from(echo.lane) == back.number
-            && back.is_answered()
+            && back.is_answered(echo.position)
         {
             if !state.is_open() {
                 return false;
@@ -235,7 +250,7 @@ impl Process {
         }
         let is_served = state.is_plain_served(self, inbound, memory, &found, taking);
         if is_served {
-            one.note_position(state);
+            one.note_position(state, memory);
         }
         is_served
     }
@@ -265,11 +280,11 @@ impl Process {
             if lane::peek(&store, state.position, state.generation).is_none() {
                 return (worked, true);
             }
-            self.complete_lanes(&channels.lanes_out);
+            self.complete_awaited(&channels.lanes_out);
             if !is_next_served(self, inbound, &mut state, serving, qp_cache) {
                 return (worked, false);
             }
-            one.note_position(&state);
+            one.note_position(&state, store);
             worked = true;
         }
         let is_empty = lane::peek(&store, state.position, state.generation).is_none();
@@ -329,7 +344,15 @@ impl Process {
         let queue_pair = self.queue_pairs.find(route.destination.number);
         let receiver = queue_pair.as_deref().map(Qp::as_lane_user);
         let is_shown = known.as_ref().is_some_and(|of| of.receiver == receiver);
-        let one = known.map_or_else(|| Arc::new(LaneIn::new(notice.number)), |of| of.lane);
+        let one = known.map_or_else(
+            || {
+                Arc::new(LaneIn::new(
+                    notice.number,
+                    inbound.channel.lane(notice.number),
+                ))
+            },
+            |of| of.lane,
+        );
         {
             let mut state = one.state.lock();
             let former = serving.lanes.get(&state.source.number);

@@ -1,7 +1,9 @@
-//! The position of a ring's next record, for threads that check whether there is one without taking
-//! the consumer's lock.
+//! The position of the next record of a ring or lane, for threads that check whether there is one
+//! without taking the consumer's lock.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use verbena_hca_shm::channel::Lane;
+use verbena_hca_shm::lane;
 use verbena_hca_shm::ring::{Consumer, Store};
 
 /// The stamp of the next record's cell, and its value once the record is published. A hint: the
@@ -21,10 +23,29 @@ impl NextRecord {
         next
     }
 
+    /// Returns the hint for a lane at a position. The lane's channel lives at least as long as the
+    /// hint.
+    pub fn in_lane(lane: Lane<'_>, position: u32) -> NextRecord {
+        let (stamp, mark) = (AtomicPtr::default(), AtomicU32::new(0));
+        let next = NextRecord { stamp, mark };
+        next.note_in_lane(lane, position);
+        next
+    }
+
     /// Notes the position that the consumer of the same ring has reached.
     #[inline]
     pub fn note(&self, taken: &Consumer, ring: &impl Store) {
-        let (stamp, mark) = taken.next(ring);
+        self.set(taken.next(ring));
+    }
+
+    /// Notes the position that the consumer of the same lane has reached.
+    #[inline]
+    pub fn note_in_lane(&self, lane: Lane<'_>, position: u32) {
+        self.set(lane::next(&lane, position));
+    }
+
+    #[inline]
+    fn set(&self, (stamp, mark): (&AtomicU32, u32)) {
         self.mark.store(mark, Ordering::Relaxed);
         let stamp = std::ptr::from_ref(stamp).cast_mut();
         self.stamp.store(stamp, Ordering::Relaxed);
@@ -34,7 +55,7 @@ impl NextRecord {
     #[inline]
     pub fn is_published(&self) -> bool {
         let stamp = self.stamp.load(Ordering::Relaxed);
-        // SAFETY: `first` and `note` stored the address of a stamp in the channel's mapping, which
+        // SAFETY: `set` stored the address of a stamp in the channel's mapping, which
         // lives at least as long as `self`.
         let found = unsafe { (*stamp).load(Ordering::Acquire) };
         found == self.mark.load(Ordering::Relaxed)

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use verbena_hca_shm::channel::{HeldLane, Lane};
 use verbena_hca_shm::lane;
+use verbena_hca_shm::lane_flight::LaneFlight;
 
 /// A queue pair that sends or receives by a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneUser {
     /// Its number.
     pub number: u32,
-    /// Numbers of the queues in which its requests complete, 0 for none.
-    pub queues: [u32; 2],
+    /// Number of the queue in which its sends complete, 0 for none.
+    pub send_queue: u32,
+    /// Number of the queue in which its receives complete, 0 for none.
+    pub receive_queue: u32,
 }
 
 /// A lane at its producer. It shares no cache line: threads write to it with each message.
@@ -27,11 +30,8 @@ pub struct LaneOut<Q> {
     pub queue_pair: Arc<Q>,
     /// The same, by numbers.
     pub user: LaneUser,
-    /// Position behind the last message, written under the send queue's lock before the message is
-    /// published.
-    tail: AtomicU32,
-    /// Position before which acknowledgements were processed, written under that lock.
-    acknowledged: AtomicU32,
+    /// How far messages were sent and acknowledged.
+    pub flight: LaneFlight,
     /// Acknowledged position when the progress thread saw that the consumer was ahead of it.
     seen: AtomicU64,
     patience: Patience,
@@ -64,12 +64,18 @@ impl Patience {
         polls >= self.limit.load(Ordering::Relaxed)
     }
 
-    /// Counts a poll while nothing is in flight, if a look found the last acknowledgement.
+    /// Counts a poll while nothing is awaited, if a look found the last acknowledgement.
     #[inline]
     fn count_idle(&self) {
-        if self.was_looked_up.load(Ordering::Relaxed) {
+        if self.counts_idle() {
             self.is_over();
         }
+    }
+
+    /// Returns whether polls are counted while nothing is awaited.
+    #[inline]
+    fn counts_idle(&self) -> bool {
+        self.was_looked_up.load(Ordering::Relaxed)
     }
 
     /// Notes a message back. If it came late, after a look had found its acknowledgement, the next
@@ -120,8 +126,7 @@ impl<Q> LaneOut<Q> {
             number,
             queue_pair,
             user,
-            tail: AtomicU32::new(position),
-            acknowledged: AtomicU32::new(position),
+            flight: LaneFlight::new(position),
             seen: AtomicU64::new(NOTHING),
             patience: Patience::default(),
         }
@@ -138,35 +143,24 @@ impl<Q> LaneOut<Q> {
         self.user.number == number && self.via.peer.identity == inbound.peer.identity
     }
 
-    /// Announces a message that ends at `tail`.
+    /// Returns whether an answer waits that may be one to a message in the lane. Loaded after the
+    /// acknowledgement that it precedes.
     #[inline]
-    pub fn announce(&self, tail: u32) {
-        // As in `Flight::announce`.
-        self.tail.store(tail, Ordering::Release);
+    fn has_answer(&self) -> bool {
+        self.via.has_answer() && !self.flight.is_idle()
     }
 
-    /// Notes that everything up to the consumer's position `head` is complete, not earlier.
-    #[inline]
-    pub fn note_acknowledged(&self, head: u32) {
-        // SYNC POINT complete, as in `Flight::note_acknowledged`.
-        self.acknowledged.store(head, Ordering::Release);
-    }
-
-    /// Returns whether no message is in flight.
-    #[inline]
-    pub fn is_idle(&self) -> bool {
-        // SYNC POINT complete.
-        let acknowledged = self.acknowledged.load(Ordering::Acquire);
-        self.tail.load(Ordering::Relaxed) == acknowledged
-    }
-
-    /// As [`LaneOut::news`], for a poll: it may leave the position to a later one, and wait for a
-    /// message back that acknowledges as well.
+    /// Returns the consumer's position for a poll, if that has something to do: it may leave the
+    /// position to a later one, and wait for a message back that acknowledges as well.
     #[inline]
     pub fn news_for_poll(&self) -> Option<u32> {
-        if self.is_idle() {
+        if !self.flight.is_awaited() {
             self.patience.count_idle();
-            return None;
+            // A message that was refused completes, or is repeated.
+            return match self.has_answer() {
+                true => self.news(),
+                false => None,
+            };
         }
         if !self.patience.is_over() {
             return None;
@@ -178,28 +172,45 @@ impl<Q> LaneOut<Q> {
         news
     }
 
-    /// Notes a message back that acknowledges. Returns whether anything is in flight.
+    /// Returns whether [`LaneOut::news_for_poll`] may return something, or counts the poll.
+    #[inline(always)]
+    pub fn is_awaiting(&self) -> bool {
+        self.flight.is_awaited() || self.patience.counts_idle() || self.via.has_answer()
+    }
+
+    /// Returns whether an acknowledgement by a message back must be processed before the message
+    /// is served, and does not wait for others.
     #[inline]
-    pub fn is_answered(&self) -> bool {
-        let is_idle = self.is_idle();
-        self.patience.note_message(is_idle);
-        !is_idle
+    pub fn is_answered(&self, position: u32) -> bool {
+        let is_left = !self.via.has_answer() && self.flight.leaves(position);
+        self.patience.note_message(is_left);
+        !is_left
     }
 
     /// Returns the consumer's position, if it acknowledges anything that was not processed yet.
     #[inline]
     pub fn news(&self) -> Option<u32> {
-        if self.is_idle() {
+        if self.flight.is_idle() {
             return None;
         }
         let head = lane::released(&self.store());
-        (head != self.acknowledged.load(Ordering::Relaxed)).then_some(head)
+        (head != self.flight.acknowledged()).then_some(head)
     }
 
-    /// Returns the position of the first message that is acknowledged and was not processed yet.
+    /// As [`LaneOut::news`], unless nothing awaits the acknowledgement.
+    #[inline]
+    pub fn awaited_news(&self) -> Option<u32> {
+        match self.flight.is_awaited() || self.has_answer() {
+            true => self.news(),
+            false => None,
+        }
+    }
+
+    /// Returns the position of the first message that is acknowledged and was not processed yet,
+    /// if that is awaited.
     pub fn first_news(&self) -> Option<u32> {
-        let acknowledged = self.acknowledged.load(Ordering::Relaxed);
-        self.news().map(|_| acknowledged)
+        let acknowledged = self.flight.acknowledged();
+        self.awaited_news().map(|_| acknowledged)
     }
 
     /// Returns whether an acknowledgement is present that was already present at the last call. For
@@ -207,6 +218,12 @@ impl<Q> LaneOut<Q> {
     pub fn has_left_news(&self) -> bool {
         let news = self.first_news().map_or(NOTHING, u64::from);
         self.seen.swap(news, Ordering::Relaxed) == news && news != NOTHING
+    }
+
+    /// Returns whether the consumer has messages to serve, or an acknowledgement is awaited.
+    pub fn is_under_way(&self) -> bool {
+        !self.flight.is_idle()
+            && (self.flight.is_awaited() || lane::released(&self.store()) != self.flight.tail())
     }
 }
 

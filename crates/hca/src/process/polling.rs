@@ -1,6 +1,6 @@
 //! Progress by threads that poll a completion queue.
 
-use crate::cq::Taking;
+use crate::cq::{Look, Taking};
 use crate::process::{Process, SeenChannels};
 use std::sync::atomic::Ordering;
 
@@ -17,6 +17,71 @@ fn some_of<T>(all: &[T], turn: usize) -> &[T] {
 }
 
 impl Process {
+    /// Looks once at each word that [`Process::poll_progress`] looks at.
+    #[inline(always)]
+    pub(crate) fn look(&self, seen: &mut SeenChannels) -> Look {
+        if self.channels.is_newer_than(&seen.channels)
+            || seen.armings != self.activity.armings(Ordering::Relaxed)
+            || seen.most > LOOKS
+            || seen.satisfied >= SATISFIED
+        {
+            return Look::Work;
+        }
+        if seen.has_message() || seen.is_awaiting() {
+            return Look::Lanes;
+        }
+        match self.is_rest_quiet(seen) {
+            true => Look::Nothing,
+            false => Look::Work,
+        }
+    }
+
+    /// Returns whether there is nothing to do outside of the queue's lanes. If so, counts the poll.
+    #[inline(always)]
+    fn is_rest_quiet(&self, seen: &mut SeenChannels) -> bool {
+        for one in &seen.channels.inbound {
+            if one.has_request() {
+                return false;
+            }
+        }
+        for one in &seen.channels.outbound {
+            if !one.is_idle() {
+                return false;
+            }
+        }
+        if self.ports.roce().is_some()
+            || self.timers.next() != u64::MAX
+            || seen.is_turn_of_others_next()
+            || !self.activity.is_quiet(&mut seen.looks)
+        {
+            return false;
+        }
+        seen.note_quiet();
+        true
+    }
+
+    /// Makes progress after [`Look::Lanes`] for the polling thread, and takes its completions.
+    #[inline(always)]
+    pub(crate) fn poll_own_lanes(&self, seen: &mut SeenChannels, taking: &mut Taking<'_, Process>) {
+        let (lanes_in, lanes_out) = seen.lanes();
+        let worked = self.poll_lanes(&seen.channels, lanes_in, lanes_out, taking);
+        if worked && taking.has_some() {
+            seen.satisfied += 1;
+            return;
+        }
+        if worked || !self.is_rest_quiet(seen) {
+            self.poll_rest(seen);
+        }
+    }
+
+    /// Makes progress outside of the queue's lanes.
+    #[inline(never)]
+    fn poll_rest(&self, seen: &mut SeenChannels) {
+        self.activity.note_poll();
+        seen.satisfied = 0;
+        self.progress_after_lanes(seen);
+    }
+
     /// Makes progress for a thread that polled a completion queue, found it empty, and takes its
     /// completions.
     #[inline(always)]

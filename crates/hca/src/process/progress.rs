@@ -112,7 +112,7 @@ impl Process {
             left |= outbound.has_left_answer();
         }
         for of in &channels.lanes_in {
-            left |= of.lane.has_left_message(of.memory.lane());
+            left |= of.lane.has_left_message();
         }
         for lane in &channels.lanes_out {
             left |= lane.has_left_news();
@@ -140,7 +140,7 @@ impl Process {
         let channels = self.channels.snapshot();
         let is_under_way = channels.outbound.iter().any(|outbound| !outbound.is_idle())
             || channels.inbound.iter().any(|inbound| inbound.has_request())
-            || channels.lanes_out.iter().any(|lane| !lane.is_idle())
+            || channels.lanes_out.iter().any(|lane| lane.is_under_way())
             || channels.has_message();
         match is_under_way {
             true => Demand::UnderWay,
@@ -223,7 +223,7 @@ impl Process {
                     serving.requests.prefetch(&requests);
                     self.complete_before(inbound);
                     if channels.has_lanes() {
-                        self.complete_lanes(&channels.lanes_out);
+                        self.complete_awaited(&channels.lanes_out);
                         let source = record.header.source;
                         if !self.serve_older(inbound, serving, &mut qp_cache, source, channels) {
                             break;

@@ -1,11 +1,21 @@
 //! The process as the adapter of completion queues ([`crate::cq`]).
 
-use crate::cq::{Adapter, Taking};
+use crate::cq::{Adapter, Look, Taking};
 use crate::process::{Cq, Process, SeenChannels};
 use std::sync::Arc;
 
 impl Adapter for Process {
     type View = SeenChannels;
+
+    #[inline(always)]
+    fn look(&self, view: &mut SeenChannels) -> Look {
+        Process::look(self, view)
+    }
+
+    #[inline(always)]
+    fn poll_lanes(&self, view: &mut SeenChannels, taking: &mut Taking<'_, Process>) {
+        Process::poll_own_lanes(self, view, taking);
+    }
 
     #[inline(always)]
     fn poll_progress(&self, view: &mut SeenChannels, taking: &mut Taking<'_, Process>) {

@@ -1,8 +1,8 @@
 //! A completion queue's view of the channels, for its polls.
 //!
-//! Polls look at the lanes of the queue pairs that complete in the queue. Threads that poll queues
-//! with queue pairs of their own so share no written cache line. The other lanes are left to those
-//! that poll their queues, unless a message is still there at the second look
+//! Polls look at the lanes whose messages, or acknowledgements, complete in the queue. Threads that
+//! poll queues with queue pairs of their own so share no written cache line. The other lanes are
+//! left to those that poll their queues, unless a message is still there at the second look
 //! ([`SeenChannels::others`]).
 
 use crate::process::channels::{ChannelSet, Channels, InboundLane};
@@ -68,10 +68,10 @@ impl<Q> SeenChannels<Q> {
 
     #[cold]
     fn update(&mut self, channels: Arc<Channels<Q>>, queue: u32) {
-        let is_its = |user: Option<LaneUser>| user.is_none_or(|one| one.queues.contains(&queue));
-        let inward = channels.lanes_in.iter().filter(|of| is_its(of.receiver));
+        let receives = |user: Option<LaneUser>| user.is_none_or(|one| one.receive_queue == queue);
+        let inward = channels.lanes_in.iter().filter(|of| receives(of.receiver));
         let outward = channels.lanes_out.iter();
-        let outward = outward.filter(|one| is_its(Some(one.user)));
+        let outward = outward.filter(|one| one.user.send_queue == queue);
         (self.inward, self.outward) = (inward.cloned().collect(), outward.cloned().collect());
         let (all_in, all_out) = (channels.lanes_in.len(), channels.lanes_out.len());
         let (inward, outward) = (self.inward.len(), self.outward.len());
@@ -90,6 +90,41 @@ impl<Q> SeenChannels<Q> {
         (&self.inward, &self.outward)
     }
 
+    /// Returns whether there is a message in the lanes of the queue, by one look.
+    #[inline(always)]
+    pub(super) fn has_message(&self) -> bool {
+        for of in &self.inward {
+            if of.has_message() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns whether a poll has more to do in a lane of the queue than to look for messages.
+    #[inline(always)]
+    pub(super) fn is_awaiting(&self) -> bool {
+        for one in &self.outward {
+            if one.is_awaiting() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns whether the next poll that finds nothing looks at other lanes.
+    #[inline(always)]
+    pub(super) fn is_turn_of_others_next(&self) -> bool {
+        self.since_others + 1 >= OTHERS_EVERY && self.others.is_some()
+    }
+
+    /// Counts a poll that found nothing.
+    #[inline(always)]
+    pub(super) fn note_quiet(&mut self) {
+        self.since_others = self.since_others.wrapping_add(1);
+        self.satisfied = 0;
+    }
+
     /// Returns the index at which a partial look at `looks` channels or lanes begins, and moves it.
     pub(super) fn take_turn(&mut self, looks: usize) -> usize {
         let turn = self.turn;
@@ -106,7 +141,7 @@ impl<Q> SeenChannels<Q> {
         if self.others.is_none() {
             return false;
         }
-        self.since_others += 1;
+        self.since_others = self.since_others.wrapping_add(1);
         if self.since_others < OTHERS_EVERY {
             return false;
         }
@@ -128,7 +163,7 @@ impl<Q> SeenChannels<Q> {
         (
             inward
                 .filter_map(|(of, left)| {
-                    let found = of.lane.next_message(of.memory.lane());
+                    let found = of.lane.next_message();
                     is_left(left, found).then(|| of.clone())
                 })
                 .collect(),

@@ -19,6 +19,16 @@ pub(super) unsafe fn gather_inline(
         unsafe { copy::copy((one.addr as *const u8).wrapping_add(offset), target, length) };
         return;
     }
+    if let ([one, other], 0) = (sges, offset) {
+        let first = (one.length as usize).min(length);
+        let second = (other.length as usize).min(length - first);
+        // SAFETY: inside the buffers, and inside the space of `length` bytes.
+        unsafe {
+            copy::copy(one.addr as *const u8, target, first);
+            copy::copy(other.addr as *const u8, target.add(first), second);
+        }
+        return;
+    }
     let (mut skip, mut copied) = (offset, 0);
     for sge in sges {
         let skipped = skip.min(sge.length as usize);

@@ -144,10 +144,11 @@ impl Qp {
 
     /// Returns the numbers by which threads that poll find the lanes of the queue pair.
     pub(crate) fn as_lane_user(&self) -> LaneUser {
-        let queues = [&self.send_cq, &self.recv_cq];
+        let number_of = |cq: &Option<Arc<Cq>>| cq.as_ref().map_or(0, |cq| cq.number());
         LaneUser {
             number: self.number,
-            queues: queues.map(|cq| cq.as_ref().map_or(0, |cq| cq.number())),
+            send_queue: number_of(&self.send_cq),
+            receive_queue: number_of(&self.recv_cq),
         }
     }
 

@@ -106,23 +106,34 @@ pub(super) fn place(
     receive: &mut ReceiveQueue,
     message: &PlainMessage,
 ) -> Option<u64> {
+    let (payload, total) = (message.payload, message.total);
     let known_range = &mut receive.known_range;
-    match &queue_pair.srq {
-        None => place_in(&mut receive.ring, inbound, queue_pair, known_range, message),
-        Some(srq) => place_shared(srq, inbound, queue_pair, known_range, *message),
+    match queue_pair.srq.as_deref() {
+        None => place_in(
+            &mut receive.ring,
+            inbound,
+            queue_pair,
+            known_range,
+            payload,
+            total,
+        ),
+        Some(srq) => place_shared(srq, inbound, queue_pair, known_range, payload, total),
     }
 }
 
+// Six arguments stay in registers.
 #[inline(never)]
 fn place_shared(
     srq: &Srq,
     inbound: &Inbound,
     queue_pair: &Qp,
     known_range: &mut KnownRange,
-    message: PlainMessage,
+    payload: *const u8,
+    total: u32,
 ) -> Option<u64> {
-    let mut state = srq.lock();
-    let wr_id = place_in(&mut state.ring, inbound, queue_pair, known_range, &message)?;
+    let mut state = srq.lock_inlined();
+    let ring = &mut state.ring;
+    let wr_id = place_in(ring, inbound, queue_pair, known_range, payload, total)?;
     srq.compare_with_limit(state);
     Some(wr_id)
 }
@@ -133,17 +144,18 @@ fn place_in(
     inbound: &Inbound,
     queue_pair: &Qp,
     known_range: &mut KnownRange,
-    message: &PlainMessage,
+    payload: *const u8,
+    total: u32,
 ) -> Option<u64> {
     let next = ring.front()?;
     let wr_id = next.wr_id;
-    if !store(inbound, queue_pair, next, known_range, message) {
+    if !store(inbound, queue_pair, next, known_range, payload, total) {
         return None;
     }
     ring.remove_front();
     let counters = queue_pair.process.counters.shard();
     counters.receive_operations.add(1);
-    counters.receive_bytes.add(message.total.into());
+    counters.receive_bytes.add(total.into());
     Some(wr_id)
 }
 
@@ -182,12 +194,12 @@ fn store(
     queue_pair: &Qp,
     receive: &Receive,
     known_range: &mut KnownRange,
-    message: &PlainMessage,
+    payload: *const u8,
+    total: u32,
 ) -> bool {
     let Some(buffer) = receive.sges.sole() else {
         return false;
     };
-    let total = message.total;
     if total > buffer.length {
         return false;
     }
@@ -208,7 +220,7 @@ fn store(
     };
     // SAFETY: the payload holds as many bytes, checked by ring or lane; a granted range lies inside
     // the arena.
-    unsafe { copy::ordered_copy(message.payload, arena.pointer(offset), total as usize) };
+    unsafe { copy::ordered_copy(payload, arena.pointer(offset), total as usize) };
     true
 }
 

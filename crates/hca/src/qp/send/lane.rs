@@ -58,6 +58,8 @@ impl SendQueue {
             return;
         };
         lane.is_live = false;
+        lane.retire_left();
+        lane.out.flight.await_until(lane.tail);
         let mut position = lane.acknowledged;
         while position != lane.tail {
             let message = *lane.at(position);
@@ -170,7 +172,14 @@ impl Qp {
             echo.position = echo.position.wrapping_add(SLOTS);
         }
         let (position, tail) = (lane.tail, lane.tail.wrapping_add(1));
-        lane.out.announce(tail);
+        let flags = match self.is_signalled(request.flags) {
+            true => {
+                lane.out.flight.await_until(tail);
+                request.flags | IBV_SEND_SIGNALED
+            }
+            false => request.flags,
+        };
+        lane.out.flight.announce(tail);
         let fill = |target: *mut u8| {
             // SAFETY: a slot has space for the immediate data and `length` bytes more, the sum of
             // the buffers, as `lane_length` has checked. A granted piece of `length` bytes lies
@@ -196,7 +205,7 @@ impl Qp {
             wr_id: request.wr_id,
             immediate: request.immediate,
             length: length as u8,
-            flags: request.flags as u8,
+            flags: flags as u8,
             has_immediate,
         };
         lane.tail = tail;
@@ -434,9 +443,13 @@ impl Qp {
     #[cold]
     #[inline(never)]
     fn take_lane_acknowledgements(self: &Arc<Qp>, send: &mut SendQueue) {
-        let Some(lane) = send.send_lane.as_deref() else {
+        let Some(lane) = send.send_lane.as_deref_mut() else {
             return;
         };
+        lane.retire_left();
+        if lane.is_free() {
+            return;
+        }
         // SYNC POINT lane head: loaded first.
         let head = lane::released(&lane.out.store());
         if !lane.out.via.has_answer() {
@@ -471,9 +484,12 @@ impl Qp {
         send.rnr_retries.reload();
         send.unanswered_since = None;
         let mut position = std::mem::replace(&mut lane.acknowledged, head);
+        if !lane.out.flight.is_awaited() {
+            position = head;
+        }
         while position != head {
             let message = lane.at(position);
-            if self.is_signalled(message.flags.into()) {
+            if message.is_signalled() {
                 let (length, index) = (message.length.into(), lane.index(position));
                 self.push_sent(
                     &send.retired,
@@ -487,7 +503,7 @@ impl Qp {
             }
             position = position.wrapping_add(1);
         }
-        lane.out.note_acknowledged(head);
+        lane.out.flight.note_acknowledged(head);
         Ok(())
     }
 
@@ -506,7 +522,7 @@ impl Qp {
         for index in requests {
             self.acknowledge(send, index, epoch);
         }
-        out.note_acknowledged(head);
+        out.flight.note_acknowledged(head);
     }
 
     /// Handles the death of the peer: messages in flight time out like any other request without an
@@ -523,7 +539,7 @@ impl Qp {
                 lost.push((lane.index(position), lane.epoch));
                 position = position.wrapping_add(1);
             }
-            out.note_acknowledged(lane.tail);
+            out.flight.note_acknowledged(lane.tail);
             send.messages_to_lane = self.process.lanes.threshold();
         }
         for (index, epoch) in lost {

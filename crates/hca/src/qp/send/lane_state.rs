@@ -3,6 +3,7 @@
 use crate::process::lane_ends::OpenGate;
 use crate::process::outbound_lane::LaneOut;
 use std::sync::Arc;
+use verbena_abi::IBV_SEND_SIGNALED;
 use verbena_hca_shm::context_table::EndOfOwner;
 use verbena_hca_shm::lane::SLOTS;
 
@@ -12,8 +13,17 @@ pub(super) struct InLane {
     pub(super) wr_id: u64,
     pub(super) immediate: u32,
     pub(super) length: u8,
+    /// Those of the request, and IBV_SEND_SIGNALED if all requests are signalled.
     pub(super) flags: u8,
     pub(super) has_immediate: bool,
+}
+
+impl InLane {
+    /// Returns whether it has a completion if it succeeds.
+    #[inline]
+    pub(super) fn is_signalled(&self) -> bool {
+        u32::from(self.flags) & IBV_SEND_SIGNALED != 0
+    }
 }
 
 /// The lane of a send queue.
@@ -45,6 +55,11 @@ impl<Q> SendLane<Q> {
     #[inline]
     pub(super) fn is_free(&self) -> bool {
         self.is_live && self.tail.wrapping_sub(self.acknowledged) < SLOTS
+    }
+
+    /// Retires messages without a completion, whose acknowledgement polls have left.
+    pub(super) fn retire_left(&mut self) {
+        self.acknowledged = self.out.flight.take_left();
     }
 
     #[inline]

@@ -71,6 +71,8 @@ impl SendRequest<'_> {
     pub fn length(&self) -> u64 {
         match self.sges {
             [one] => one.length.into(),
+            // As UCX sends: a header and data.
+            [one, other] => u64::from(one.length) + u64::from(other.length),
             several => several.iter().map(|sge| u64::from(sge.length)).sum(),
         }
     }
