@@ -223,7 +223,9 @@ impl<Q> LaneOut<Q> {
     /// Returns whether the consumer has messages to serve, or an acknowledgement is awaited.
     pub fn is_under_way(&self) -> bool {
         !self.flight.is_idle()
-            && (self.flight.is_awaited() || lane::released(&self.store()) != self.flight.tail())
+            && (self.flight.is_awaited()
+                || lane::released(&self.store()) != self.flight.tail()
+                || self.via.has_answer())
     }
 }
 

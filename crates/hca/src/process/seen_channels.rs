@@ -115,7 +115,7 @@ impl<Q> SeenChannels<Q> {
     /// Returns whether the next poll that finds nothing looks at other lanes.
     #[inline(always)]
     pub(super) fn is_turn_of_others_next(&self) -> bool {
-        self.since_others + 1 >= OTHERS_EVERY && self.others.is_some()
+        self.others.is_some() && self.since_others.wrapping_add(1) >= OTHERS_EVERY
     }
 
     /// Counts a poll that found nothing.

@@ -47,7 +47,7 @@ pub(super) struct MessageHead {
 
 impl MessageHead {
     /// Returns the head of the message of a packet of this role that leaves. `requester` is its
-    /// queue pair, if that is of this thread: it keeps the message until its last packet comes back.
+    /// queue pair, if that is of this thread: it keeps the message until its last packet returns.
     ///
     /// # Panics
     ///
