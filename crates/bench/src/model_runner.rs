@@ -146,9 +146,8 @@ impl Runner {
         let next = Arc::new(AtomicUsize::new(0));
         let (sender, receiver) = channel();
         limit_threads(self.options.threads);
-        let busy: Vec<_> = (0..self.options.threads.max(1))
-            .map(|_| register())
-            .collect();
+        let threads = self.options.threads.clamp(1, benchmarks.len().max(1));
+        let busy: Vec<_> = (0..threads).map(|_| register()).collect();
         let threads = busy.into_iter().map(|busy| {
             let (sender, next) = (sender.clone(), Arc::clone(&next));
             let (runner, benchmarks) = (self.clone(), benchmarks.to_vec());

@@ -7,7 +7,7 @@ pub const DATA: usize = 256;
 pub const LENGTH: usize = HEADER + DATA;
 const HEADER: usize = 24;
 /// First word of a message; no version of a node's state is as large.
-const MAGIC: u64 = 0xda7a_6a4d_5645_5242;
+const MAGIC: u64 = 0xda7a_6a4d_5645_5243;
 
 /// A datagram. Both ways, the words are those of the adapter's end and its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub use datagram::Datagram;
 pub use state::{NodeState, P_KEYS, PortState};
 
 /// First word of each message but writes.
-pub const MAGIC: u32 = 0x5645_5242;
+pub const MAGIC: u32 = 0x5645_5243;
 /// Name of the socket in the directory of a node.
 pub const SOCKET: &str = "socket";
 /// Bytes of a hello.

@@ -21,6 +21,9 @@ use std::thread;
 /// Least nodes of a thread: fewer have too few events in a window.
 const LEAST_NODES: usize = 16;
 
+/// Most nodes of all helpers together: some 26 KiB each, so a GiB.
+const MOST_COPIES: usize = 40_000;
+
 /// Turns of a thread that waits for others before it sleeps: some 50 us.
 const SPINS: u32 = 1500;
 
@@ -47,12 +50,6 @@ pub fn limit_threads(most: usize) {
 pub fn register() -> Busy {
     BUSY.fetch_add(1, Ordering::Relaxed);
     Busy(1)
-}
-
-/// Returns how many threads may simulate a system of `nodes` nodes together, at most.
-pub fn most_threads(nodes: usize) -> usize {
-    let most = MOST.load(Ordering::Relaxed);
-    (nodes / LEAST_NODES).clamp(1, most)
 }
 
 /// A part of a system's nodes: those of one of several threads.
@@ -148,7 +145,9 @@ impl Drop for Busy {
 /// Returns how many threads may help this one simulate a system of so many nodes, and counts them
 /// as busy.
 fn helpers(nodes: usize) -> Busy {
-    let wanted = most_threads(nodes) - 1;
+    // A helper may have a copy of every node that its own exchange messages with.
+    let copies = MOST_COPIES / nodes.max(1);
+    let wanted = (nodes / LEAST_NODES).saturating_sub(1).min(copies);
     let most = MOST.load(Ordering::Relaxed);
     let mut busy = BUSY.load(Ordering::Relaxed);
     loop {

@@ -9,7 +9,7 @@ use verbena_model::component::check_joins;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::{Rank, World};
 use verbena_model::profile::System;
-use verbena_model::threads::{self, Report, Thread, on_free_threads, on_threads};
+use verbena_model::threads::{Report, Thread, on_free_threads, on_threads};
 use verbena_model::traffic::{HotPort, Traffic};
 
 /// Distributes `ranks` ranks over the nodes round-robin.
@@ -40,14 +40,6 @@ pub(crate) fn check(system: &System, nodes: usize) -> Result<(), String> {
     })
 }
 
-/// Returns how many threads run a job at most.
-pub fn most_threads(system: &System, fidelity: Fidelity, nodes: usize) -> usize {
-    match fidelity == Fidelity::Message && Cluster::may_be_shared(system) {
-        true => threads::most_threads(nodes.max(2)),
-        false => 1,
-    }
-}
-
 /// A job in virtual time, or the part of it that a thread runs. Its simulation ends when it is
 /// dropped.
 pub(crate) struct Job {
@@ -76,9 +68,9 @@ impl Job {
             let job = Job::part(system, fidelity, nodes, placement.to_vec(), thread);
             part(&job)
         };
-        match most_threads(system, fidelity, nodes) {
-            1 => on_threads(1, nodes, of_thread),
-            _ => on_free_threads(nodes, of_thread),
+        match fidelity == Fidelity::Message && Cluster::may_be_shared(system) {
+            true => on_free_threads(nodes, of_thread),
+            false => on_threads(1, nodes, of_thread),
         }
     }
 

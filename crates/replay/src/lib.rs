@@ -16,7 +16,7 @@ pub mod recorded;
 mod rounds;
 pub mod source;
 
-pub use job::{RanksRun, cyclic, most_threads, run_on_ranks};
+pub use job::{RanksRun, cyclic, run_on_ranks};
 pub use player::{Endless, Parts};
 pub use program::{Act, Program, Step};
 pub use rounds::{Rounds, run_rounds};

@@ -471,17 +471,14 @@ pub fn nodes(entry: &Entry, system: &System) -> usize {
 impl Entry {
     /// Estimates the memory of a point at message fidelity, in bytes, of ranks that send `messages`
     /// messages in a round together. Measured with 64 to 32768 ranks on 2 to 4096 nodes: 26 KiB a
-    /// node and at most 18 KiB a rank; in an exchange of all with all, 6 KiB for each message. Each
-    /// of several threads may have every node, and two of them each queue pair.
-    pub fn memory(&self, nodes: usize, ranks: usize, messages: u64, threads: usize) -> u64 {
+    /// node and at most 18 KiB a rank; in an exchange of all with all, 6 KiB for each message.
+    pub fn memory(&self, nodes: usize, ranks: usize, messages: u64) -> u64 {
         let (nodes, ranks) = (nodes as u64, ranks as u64);
-        let threads = threads as u64;
         let messages = match self.measure {
             Measure::AllToAll => messages,
             _ => 0,
         };
-        let pairs = messages * threads.min(2);
-        (26 << 10) * nodes.min(ranks) * threads + (18 << 10) * ranks + (6 << 10) * pairs
+        (26 << 10) * nodes.min(ranks) + (18 << 10) * ranks + (6 << 10) * messages
     }
 }
 

@@ -5,7 +5,6 @@ use crate::mpi_benchmarks::{Entry, Measure, ROUNDS, WINDOW, nodes};
 use verbena_model::adapter::Fidelity;
 use verbena_model::mpi::{Member, Round};
 use verbena_model::profile::{Mpi, System};
-use verbena_replay::most_threads;
 
 /// Estimates the effort of a point; of benchmarks of two ranks, none.
 pub fn effort(
@@ -39,14 +38,13 @@ pub fn effort(
         Measure::AllToAll => of_rounds(&|member, library| member.all_to_all(bytes, library)),
         _ => (0, 0),
     };
-    let threads = most_threads(system, fidelity, nodes);
     let mean = volume / messages.max(1);
     let parts = messages.saturating_mul(parts(mean, system.link.mtu.0, fidelity));
     Effort {
         nodes: nodes as u64,
         messages,
         parts,
-        memory: entry.memory(nodes, ranks, messages / rounds, threads),
+        memory: entry.memory(nodes, ranks, messages / rounds),
     }
 }
 

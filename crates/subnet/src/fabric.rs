@@ -116,6 +116,14 @@ impl Port {
         self.physical() == physical::LINK_UP
     }
 
+    /// Returns the partition key of requests to the subnet manager: that of the default partition,
+    /// or without it the first.
+    pub fn default_p_key(&self) -> u16 {
+        let keys = self.p_keys();
+        let of_default = keys.iter().find(|key| **key | 0x8000 == DEFAULT_P_KEY);
+        of_default.copied().unwrap_or_else(|| self.p_key(0))
+    }
+
     /// Returns the partition key at an index.
     pub fn p_key(&self, index: u16) -> u16 {
         let set = self.tables.as_ref().map(|tables| &tables.p_keys);

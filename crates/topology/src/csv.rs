@@ -206,7 +206,8 @@ fn node(row: &Row<'_>, builder: &mut Builder) -> Result<Option<(String, usize)>,
 }
 
 /// Rate from the codes of PortInfo: LinkWidthActive, LinkSpeedActive and LinkSpeedExtActive. Files
-/// without the latter have its code in the second byte of LinkSpeedActv.
+/// without the latter have its code in the second byte of LinkSpeedActv, and XDR as bit 24 (ibdm's
+/// IB_LINK_SPEED_200).
 fn rate(row: &Row<'_>) -> Option<Rate> {
     let width = match row.number("LinkWidthActv")? {
         1 => 1,
@@ -219,6 +220,7 @@ fn rate(row: &Row<'_>) -> Option<Rate> {
     let base = row.number("LinkSpeedActv").unwrap_or(0);
     let stated = row.number("LinkSpeedExtActv").unwrap_or(0);
     let extended = match stated {
+        0 if base >> 24 & 1 == 1 => 16,
         0 => base >> 8 & 0xff,
         stated => stated,
     };

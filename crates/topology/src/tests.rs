@@ -685,9 +685,9 @@ fn speeds_of_ibdiagnet_may_be_in_one_column() {
         let rate = read(text.as_bytes()).unwrap().links[0].rate;
         rate.map(|rate| rate.to_string())
     };
-    let codes = [1, 4, 256, 512, 1024, 2048, 4096, 65_536];
+    let codes = [1, 4, 256, 512, 1024, 2048, 4096, 65_536, 1 << 24];
     let wanted = [
-        "4xSDR", "4xQDR", "4xFDR", "4xEDR", "4xHDR", "4xNDR", "4xXDR", "4xFDR10",
+        "4xSDR", "4xQDR", "4xFDR", "4xEDR", "4xHDR", "4xNDR", "4xXDR", "4xFDR10", "4xXDR",
     ];
     for (code, wanted) in codes.into_iter().zip(wanted) {
         assert_eq!(rate(code).as_deref(), Some(wanted), "{code}");

@@ -95,11 +95,12 @@ impl Adapters {
         Ok(())
     }
 
-    /// Charges the last traffic of an adapter and removes it. Returns its node, and its queue pairs
-    /// that had sent management datagrams.
+    /// Charges the last traffic of an adapter and removes it. Returns its node, and its own queue
+    /// pairs that had sent management datagrams: queue pair 1 belongs to all programs of the node.
     pub fn close(&mut self, id: FileId, fabric: &mut Fabric) -> Option<(u32, BTreeSet<u32>)> {
         let mut adapter = self.all.remove(&id)?;
         adapter.charge(fabric);
+        adapter.queue_pairs.remove(&GENERAL_SERVICES);
         Some((adapter.node, adapter.queue_pairs))
     }
 

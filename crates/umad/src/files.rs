@@ -220,7 +220,7 @@ impl Files {
             sl: port_info::SM_SL.get(&port.info) as u8,
             source_qp: GENERAL_SERVICES,
             qp: GENERAL_SERVICES,
-            p_key: port.p_key(0),
+            p_key: port.default_p_key(),
         };
         self.send(from, packet);
     }

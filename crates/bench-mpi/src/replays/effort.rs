@@ -7,7 +7,7 @@ use verbena_bench::forecast;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::System;
 use verbena_replay::goal::Schedule;
-use verbena_replay::{Act, Program, Step, most_threads};
+use verbena_replay::{Act, Program, Step};
 use verbena_reproduce::effort::{Effort, parts};
 
 /// Memory of a node, of a rank and of two ranks that communicate, in bytes: as for the benchmarks
@@ -64,8 +64,7 @@ pub fn of_programs(
         all.steps += program.steps.len() as u64;
         all.pairs += peers.len() as u64;
     }
-    let threads = most_threads(system, fidelity, nodes);
-    effort(all, (nodes, threads), programs.len())
+    effort(all, nodes, programs.len())
 }
 
 /// Returns the effort of a schedule on a number of nodes.
@@ -83,19 +82,16 @@ pub fn of_schedule(
         pairs: number.min(ranks.saturating_mul(ranks)),
         steps: schedule.size() as u64,
     };
-    let threads = most_threads(system, fidelity, nodes);
-    effort(messages, (nodes, threads), schedule.ranks)
+    effort(messages, nodes, schedule.ranks)
 }
 
-/// Each of several threads may have every node, and two of them each queue pair.
-fn effort(messages: Messages, (nodes, threads): (usize, usize), ranks: usize) -> Effort {
-    let (nodes, ranks, threads) = (nodes as u64, ranks as u64, threads as u64);
-    let pairs = messages.pairs * threads.min(2);
+fn effort(messages: Messages, nodes: usize, ranks: usize) -> Effort {
+    let (nodes, ranks) = (nodes as u64, ranks as u64);
     Effort {
         nodes,
         messages: messages.number,
         parts: messages.parts,
-        memory: NODE * nodes * threads + RANK * ranks + PAIR * pairs + STEP * messages.steps,
+        memory: NODE * nodes + RANK * ranks + PAIR * messages.pairs + STEP * messages.steps,
     }
 }
 

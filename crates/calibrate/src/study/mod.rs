@@ -116,7 +116,8 @@ pub fn run(
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let stopped: Mutex<Option<Stopped>> = Mutex::new(None);
     limit_threads(threads);
-    let mut busy: Vec<_> = (0..threads.max(1)).map(|_| register()).collect();
+    let threads = threads.clamp(1, missing.len().max(1));
+    let mut busy: Vec<_> = (0..threads).map(|_| register()).collect();
     std::thread::scope(|scope| {
         for busy in busy.drain(..) {
             let (missing, next, finished) = (&missing, &next, &finished);

@@ -70,7 +70,9 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = time_budget::parse)]
     budget: Option<Duration>,
 
-    /// Compute on up to N threads [default: one per processor]; results do not depend on N
+    /// Compute on N threads [default: one per processor]
+    ///
+    /// Results do not depend on N.
     #[arg(long, value_name = "N", value_parser = number::between::<usize>(1..=1024))]
     threads: Option<usize>,
 

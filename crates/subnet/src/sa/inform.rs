@@ -135,7 +135,8 @@ impl Subscriptions {
     }
 
     /// Returns the reports of a notice, from the port of the manager with this LID. A subscription
-    /// whose subscriber may not see the source any more ends (13.4.8.3, o13-17.1.2).
+    /// whose subscriber may not see the source any more ends (13.4.8.3, o13-17.1.2). A port that
+    /// has lost the partition of its subscription gets none: it would drop them, each with a trap.
     pub fn reports(&mut self, fabric: &Fabric, notice: &Notice, from: u16) -> Vec<Packet> {
         let mut reports = Vec::new();
         let transaction = &mut self.transaction;
@@ -147,7 +148,7 @@ impl Subscriptions {
             let may_see = subscriber.is_some_and(|to| notice.is_visible(fabric, to));
             if let Some(to) = subscriber
                 .and_then(|end| fabric.port(end))
-                .filter(|_| may_see)
+                .filter(|port| may_see && port.matching_p_key(one.p_key).is_some())
             {
                 *transaction = transaction.wrapping_add(1);
                 reports.push(one.report(notice, from, to, *transaction));
@@ -393,6 +394,19 @@ mod tests {
         assert_eq!(set(&mut subnet, &info(REMOVE, 0xffff)), 0);
         assert_eq!(set(&mut subnet, &info(REMOVE, 0xffff)), 0x200);
         assert_eq!(traps(&subnet.change_link(OTHER, physical::DISABLED)), []);
+    }
+
+    /// A report that its port would drop, with a trap that is reported in turn, is not sent.
+    #[test]
+    fn a_port_without_the_partition_of_its_subscription_gets_no_reports() {
+        let mut subnet = managed("");
+        assert_eq!(set(&mut subnet, &info(ADD, 0xffff)), 0);
+        for (end, keys) in [(HOST, vec![0x8010]), (OTHER, vec![0xffff, 0x8010])] {
+            subnet.fabric.port_mut(end).unwrap().tables_mut().p_keys = keys;
+        }
+        assert_eq!(traps(&subnet.change_link(OTHER, physical::DISABLED)), []);
+        let info = subnet.fabric.port(HOST).unwrap().info;
+        assert_eq!(crate::attribute::port_info::P_KEY_VIOLATIONS.get(&info), 0);
     }
 
     #[test]
