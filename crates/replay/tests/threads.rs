@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 use verbena_model::adapter::Fidelity;
+use verbena_model::kernel::Time;
 use verbena_model::mpi::Rank;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_model::threads::limit_threads;
@@ -60,20 +61,29 @@ fn programs_of_ranks_end_at_the_same_time() {
 }
 
 #[test]
-fn repeated_operations_stop_after_the_same_round() {
+fn repeated_operations_end_at_the_same_time() {
     let (rounds, _) = both(|| {
-        let placement = cyclic(NODES, NODES);
+        let barrier = async |rank: &Rank| rank.barrier().await;
         run_rounds(
             &system(),
-            placement,
+            cyclic(NODES, NODES),
             Fidelity::Message,
-            40,
-            async |rank: &Rank| {
-                rank.barrier().await;
-            },
+            5,
+            barrier,
         )
     });
-    assert!((3..40).contains(&rounds.simulated), "{rounds:?}");
+    assert!(rounds.last.micros() > 10.0, "{rounds:?}");
+}
+
+/// Rounds that take all ranks the same time repeat from the third on.
+#[test]
+fn repeated_operations_stop_after_the_same_round() {
+    let (rounds, _) = both(|| {
+        let work = async |rank: &Rank| rank.compute(Time::from_nanos(700.0)).await;
+        run_rounds(&system(), cyclic(NODES, NODES), Fidelity::Message, 40, work)
+    });
+    assert_eq!(rounds.simulated, 3);
+    assert_eq!(rounds.last, Time::from_nanos(40.0 * 700.0));
 }
 
 /// A ring in which each rank calculates, sends to the next one and receives from the one before.
