@@ -360,7 +360,7 @@ impl<A: Adapter> Cq<A> {
     }
 
     /// Returns the work of a poll. Most have none, so this part is inlined into the
-    /// program's call: without a call of its own, it has hardly any registers to save.
+    /// program's call: as no further call follows, it has hardly any registers to save.
     #[inline(always)]
     pub fn look(&self) -> Found<'_, A> {
         if !self.is_empty() {

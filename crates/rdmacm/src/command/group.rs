@@ -115,7 +115,7 @@ fn roce_mgid(group: IpAddr, path: &Path) -> Option<[u8; 16]> {
 }
 
 /// Returns the group's MGID (RFC 4391, section 4): of an IP group, link-local, in the partition.
-/// RDMA_PS_UDP has a signature of its own in the place of IP over InfiniBand's (Linux'
+/// RDMA_PS_UDP has another signature in the place of IP over InfiniBand's (Linux'
 /// `cma_set_mgid`): subnet managers take groups with the latter for those of IP links. An IPv6
 /// address that is an MGID already stays as it is.
 fn mgid_of(group: IpAddr, space: Space, pkey: u16) -> Option<[u8; 16]> {
