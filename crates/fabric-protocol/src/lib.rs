@@ -3,8 +3,7 @@
 //! success.
 //!
 //! - Device files: each message from the program is a write, each message to it is the result of a
-//!   read. The program's end is the shim, which has the same numbers (`crates/shim/src/
-//!   management.rs`).
+//!   read. The program's end is the shim (`crates/shim/src/management.rs`).
 //! - Adapters: the hello comes with a file of [`traffic`]. Each message to the program is a
 //!   [`NodeState`], which the program acknowledges with its version; the next one follows only
 //!   then. [`Datagram`]s go both ways.

@@ -4,21 +4,19 @@
 //! A descriptor of such a file is a socket to the process that keeps the fabric, so poll, dup, fork
 //! and close need nothing. A write is a message. A read takes a message, unless the buffer is too
 //! small: then it fails and the message stays, as in the kernel. ioctl is a message with a
-//! descriptor over which the answer comes. The numbers are those of `crates/umad/src/protocol.rs`.
+//! descriptor over which the answer comes.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr_un, ssize_t};
+use verbena_fabric_protocol::{Hello, MAGIC, Purpose, WRITE};
 
 use crate::errno;
 use crate::kernel::system_call;
 use crate::kinds::{self, DescriptorKind};
 use crate::place::{LONGEST, Node};
 
-const MAGIC: u32 = 0x5645_5242;
-const REFRESH: u16 = 2;
-const WRITE: u32 = 0;
 /// Requests of ioctl(2) and the sizes of their arguments (include/uapi/rdma/ib_user_mad.h).
 const REGISTER_AGENT: u32 = 0xc01c_1b01;
 const REGISTER_AGENT2: u32 = 0xc028_1b04;
@@ -129,7 +127,7 @@ fn address() -> Option<(sockaddr_un, u32)> {
 }
 
 /// Connects with the process that keeps the fabric. Returns a descriptor, or fails with errno.
-fn connect(purpose: u16, index: u32, flags: c_int) -> c_int {
+fn connect(purpose: Purpose, index: u32, flags: c_int) -> c_int {
     let Some((address, node)) = address() else {
         return errno::fail(libc::ENODEV);
     };
@@ -139,12 +137,13 @@ fn connect(purpose: u16, index: u32, flags: c_int) -> c_int {
     } else {
         0
     };
-    let mut hello = [0u8; 16];
-    hello[..4].copy_from_slice(&MAGIC.to_ne_bytes());
-    hello[4..6].copy_from_slice(&purpose.to_ne_bytes());
-    hello[6..8].copy_from_slice(&u16::from(is_nonblocking).to_ne_bytes());
-    hello[8..12].copy_from_slice(&index.to_ne_bytes());
-    hello[12..].copy_from_slice(&node.to_ne_bytes());
+    let hello = Hello {
+        purpose,
+        is_nonblocking,
+        index,
+        node,
+    };
+    let hello = hello.bytes();
     // SAFETY: the calls take integers, and buffers with their sizes.
     unsafe {
         let kind = libc::SOCK_SEQPACKET | close_on_exec;
@@ -204,8 +203,8 @@ fn again(call: impl Fn() -> c_int) -> c_int {
 /// Opens a device file.
 pub fn open(node: Node, flags: c_int) -> c_int {
     let (purpose, index) = match node {
-        Node::Datagrams(index) => (0, index),
-        Node::Manager(index) => (1, index),
+        Node::Datagrams(index) => (Purpose::Datagrams, index),
+        Node::Manager(index) => (Purpose::Manager, index),
     };
     let descriptor = connect(purpose, index, flags);
     if descriptor < 0 {
@@ -276,7 +275,7 @@ pub fn refresh() {
             return;
         }
         REFRESHED.store(now, Ordering::Relaxed);
-        let socket = connect(REFRESH, 0, libc::O_CLOEXEC);
+        let socket = connect(Purpose::Refresh, 0, libc::O_CLOEXEC);
         if socket >= 0 {
             // SAFETY: the descriptor was opened here.
             unsafe { libc::close(socket) };
