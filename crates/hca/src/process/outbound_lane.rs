@@ -40,8 +40,9 @@ pub struct LaneOut<Q> {
 /// How long polls wait for a message back, which acknowledges without a look at the consumer's
 /// position: each look takes the position's cache line from the consumer. Threads that poll at the
 /// same time may count wrongly, which is harmless.
-#[derive(Default)]
 struct Patience {
+    /// Whether polls for acknowledgements find messages back, too. Otherwise they never wait.
+    finds_messages: bool,
     /// Polls before the first look.
     limit: AtomicU32,
     /// Polls since the last acknowledgement, up to [`MOST_POLLS`].
@@ -54,9 +55,22 @@ struct Patience {
 const MOST_POLLS: u32 = 256;
 
 impl Patience {
+    /// Returns that of the polls for the acknowledgements of a queue pair.
+    fn of(user: LaneUser) -> Patience {
+        Patience {
+            finds_messages: user.send_queue == user.receive_queue,
+            limit: AtomicU32::new(0),
+            polls: AtomicU32::new(0),
+            was_looked_up: AtomicBool::new(false),
+        }
+    }
+
     /// Counts a poll. Returns whether it looks.
     #[inline]
     fn is_over(&self) -> bool {
+        if !self.finds_messages {
+            return true;
+        }
         let polls = self.polls.load(Ordering::Relaxed);
         if polls < MOST_POLLS {
             self.polls.store(polls + 1, Ordering::Relaxed);
@@ -104,7 +118,8 @@ impl Patience {
             let limit = self.limit.load(Ordering::Relaxed) / 2;
             self.limit.store(limit, Ordering::Relaxed);
         }
-        self.was_looked_up.store(true, Ordering::Relaxed);
+        self.was_looked_up
+            .store(self.finds_messages, Ordering::Relaxed);
     }
 }
 
@@ -128,7 +143,7 @@ impl<Q> LaneOut<Q> {
             user,
             flight: LaneFlight::new(position),
             seen: AtomicU64::new(NOTHING),
-            patience: Patience::default(),
+            patience: Patience::of(user),
         }
     }
 
@@ -233,6 +248,15 @@ impl<Q> LaneOut<Q> {
 mod tests {
     use super::*;
 
+    /// Returns that of a queue pair whose requests all complete in one queue.
+    fn patience() -> Patience {
+        Patience::of(LaneUser {
+            number: 1,
+            send_queue: 2,
+            receive_queue: 2,
+        })
+    }
+
     /// Returns the number of polls before a look.
     fn wait(patience: &Patience) -> u32 {
         (0..).find(|_| patience.is_over()).unwrap()
@@ -247,7 +271,7 @@ mod tests {
 
     #[test]
     fn wait_is_as_long_as_messages_take() {
-        let patience = Patience::default();
+        let patience = patience();
         assert_eq!(wait(&patience), 0);
         come_late(&patience, 39);
         assert_eq!(wait(&patience), 50);
@@ -260,7 +284,7 @@ mod tests {
 
     #[test]
     fn no_wait_for_messages_that_take_too_long_or_acknowledge_others() {
-        let patience = Patience::default();
+        let patience = patience();
         come_late(&patience, MOST_POLLS);
         assert_eq!(wait(&patience), 0);
         // The message acknowledges a later request than the look.
@@ -271,7 +295,7 @@ mod tests {
 
     #[test]
     fn wait_ends_when_no_messages_come() {
-        let patience = Patience::default();
+        let patience = patience();
         come_late(&patience, 203);
         patience.note_look();
         let waits: Vec<u32> = (0..10)
