@@ -52,6 +52,8 @@ impl QueuePair for Qp {
 
 impl Member for Qp {
     fn fail(&self) {
+        // As before a change to the error state by the program.
+        self.process.complete_acknowledged();
         self.fail_as_responder(Some(IBV_EVENT_QP_FATAL));
     }
 }

@@ -58,14 +58,7 @@ impl SendQueue {
             return;
         };
         lane.is_live = false;
-        // Polls leave acknowledgements that complete nothing, and they are taken here: a message
-        // that the peer has placed must not become a request that an error flushes.
-        // SYNC POINT lane head: the position is loaded before the look for an answer.
-        let head = lane::released(&lane.out.store());
-        if !lane.out.via.has_answer() {
-            lane.out.flight.leaves(head);
-        }
-        lane.retire_left();
+        lane.retire_taken();
         lane.out.flight.await_until(lane.tail);
         let mut position = lane.acknowledged;
         while position != lane.tail {

@@ -5,7 +5,7 @@ use crate::process::outbound_lane::LaneOut;
 use std::sync::Arc;
 use verbena_abi::IBV_SEND_SIGNALED;
 use verbena_hca_shm::context_table::EndOfOwner;
-use verbena_hca_shm::lane::SLOTS;
+use verbena_hca_shm::lane::{self, SLOTS};
 
 /// A message in flight.
 #[derive(Clone, Copy, Default)]
@@ -60,6 +60,23 @@ impl<Q> SendLane<Q> {
     /// Retires messages without a completion, whose acknowledgement polls have left.
     pub(super) fn retire_left(&mut self) {
         self.acknowledged = self.out.flight.take_left();
+    }
+
+    /// Retires messages that the peer has taken, up to the first that has a completion, before
+    /// those in flight become pending requests: an error must not flush them.
+    pub(super) fn retire_taken(&mut self) {
+        self.retire_left();
+        // SYNC POINT lane head: the position is loaded before the look for an answer.
+        let head = lane::released(&self.out.store());
+        let taken = head.wrapping_sub(self.acknowledged);
+        if taken > self.tail.wrapping_sub(self.acknowledged) || self.out.via.has_answer() {
+            // A wrong position is found again by a thread that can cut off the peer.
+            return;
+        }
+        while self.acknowledged != head && !self.at(self.acknowledged).is_signalled() {
+            self.acknowledged = self.acknowledged.wrapping_add(1);
+        }
+        self.out.flight.note_acknowledged(self.acknowledged);
     }
 
     #[inline]
