@@ -269,6 +269,38 @@ fn without_awaiting_before_publishing() {
     leave(Await::AfterPublishing);
 }
 
+/// A slot whose release one thread finds and leaves, and another one takes, is written again only
+/// after the consumer's last read. Would find: `passed` without Release or Acquire.
+#[test]
+fn left_acknowledgement_hands_on_the_slot() {
+    loom::model(|| {
+        let model = Arc::new(Model::new());
+        let flight = Arc::new(LaneFlight::new(0));
+        flight.announce(1);
+        publish(&model, 0);
+        let consumer = thread::spawn({
+            let model = model.clone();
+            move || {
+                if lane::peek(&*model, 0, 0).is_some() {
+                    lane::release(&*model, 1);
+                }
+            }
+        });
+        let poller = thread::spawn({
+            let (model, flight) = (model.clone(), flight.clone());
+            move || {
+                let head = lane::released(&*model);
+                head == 1 && flight.leaves(head)
+            }
+        });
+        if flight.take_left() == 1 {
+            publish(&model, SLOTS as u32);
+        }
+        consumer.join().unwrap();
+        poller.join().unwrap();
+    });
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Older {
     First,

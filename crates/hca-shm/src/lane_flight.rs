@@ -9,6 +9,9 @@
 //! SYNC POINT lane await: a thread that finds an acknowledgement of an awaited message finds it
 //! awaited, because both are ordered by the publication (Release) and the consumer's look at it
 //! (Acquire). So an acknowledgement is only left if no message before it completes.
+//!
+//! SYNC POINT lane left: a slot is written again once the consumer has released it. The thread that
+//! finds the release may leave it to the thread that sends, so `passed` hands it on.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -97,19 +100,24 @@ impl LaneFlight {
     }
 
     /// Leaves an acknowledgement up to a position to a later look, if nothing awaits it and the
-    /// position is valid. Returns whether it did. The caller has found no answer that precedes the
-    /// acknowledgement.
+    /// position is valid. Returns whether it did, or the acknowledgement was processed before. The
+    /// caller has found no answer that precedes the acknowledgement.
     #[inline]
     pub fn leaves(&self, position: u32) -> bool {
         // SYNC POINT complete, as in `is_awaited`.
         let acknowledged = self.acknowledged.load(Ordering::Acquire);
-        let in_flight = self.tail().wrapping_sub(acknowledged);
+        if !is_behind(position, acknowledged) {
+            return true;
+        }
+        // SYNC POINT lane await: a message that is announced was awaited before.
+        let in_flight = self.tail.load(Ordering::Acquire).wrapping_sub(acknowledged);
         if is_behind(self.awaited.load(Ordering::Relaxed), acknowledged)
             || position.wrapping_sub(acknowledged) > in_flight
         {
             return false;
         }
-        self.passed.store(position, Ordering::Relaxed);
+        // SYNC POINT lane left.
+        self.passed.store(position, Ordering::Release);
         true
     }
 
@@ -117,7 +125,8 @@ impl LaneFlight {
     /// answer precedes it. Returns the position before which acknowledgements are processed. Called
     /// under the send queue's lock.
     pub fn take_left(&self) -> u32 {
-        let (passed, acknowledged) = (self.passed.load(Ordering::Relaxed), self.acknowledged());
+        // SYNC POINT lane left.
+        let (passed, acknowledged) = (self.passed.load(Ordering::Acquire), self.acknowledged());
         if passed.wrapping_sub(acknowledged) > self.tail().wrapping_sub(acknowledged) {
             return acknowledged;
         }
@@ -159,7 +168,9 @@ mod tests {
     fn positions_past_the_last_message_are_not_left() {
         let flight = LaneFlight::new(7);
         flight.announce(9);
-        assert!(!flight.leaves(10) && !flight.leaves(6));
+        assert!(!flight.leaves(10));
+        // Processed before.
+        assert!(flight.leaves(6) && flight.leaves(7));
         assert_eq!(flight.take_left(), 7);
         assert!(flight.leaves(9));
         assert_eq!(flight.take_left(), 9);
