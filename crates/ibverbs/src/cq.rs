@@ -192,7 +192,7 @@ unsafe fn poll_lanes(
     }
 }
 
-/// As [`poll_cq`], for any arguments.
+/// As [`poll_cq`], for any arguments, after a look that found work.
 ///
 /// # Safety
 /// That of [`poll_cq`].
@@ -200,7 +200,7 @@ unsafe fn poll_lanes(
 unsafe extern "C" fn poll_any(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     let result = unsafe {
-        of(cq).and_then(|handle| Ok(handle.object.cq.poll(arguments::array_mut(wc, count)?)))
+        of(cq).and_then(|handle| Ok(handle.object.cq.poll_work(arguments::array_mut(wc, count)?)))
     };
     outcome::negative("ibv_poll_cq", result.map(|polled| polled as c_int))
 }

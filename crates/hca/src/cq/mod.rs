@@ -376,6 +376,17 @@ impl<A: Adapter> Cq<A> {
         }
     }
 
+    /// As [`Cq::poll`], after [`Found::Work`].
+    pub fn poll_work(&self, target: &mut [ibv_wc]) -> usize {
+        if !self.is_empty() {
+            return self.poll_ring(target);
+        }
+        match self.view_at_once() {
+            Some(view) => self.poll_empty(view, target),
+            None => self.poll_without_view(target),
+        }
+    }
+
     /// As [`Cq::poll`], after [`Found::Lanes`].
     #[inline(always)]
     pub fn poll_lanes(&self, mut view: Guard<'_, A::View>, target: &mut [ibv_wc]) -> usize {

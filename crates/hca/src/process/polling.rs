@@ -66,6 +66,7 @@ impl Process {
         let (lanes_in, lanes_out) = seen.lanes();
         let worked = self.poll_lanes(&seen.channels, lanes_in, lanes_out, taking);
         if worked && taking.has_some() {
+            self.activity.note_poll();
             seen.satisfied += 1;
             return;
         }

@@ -88,7 +88,8 @@ impl Process {
             worked |= self.serve_with(inbound, inbound.serving.lock(), &channels);
         }
         for outbound in &channels.outbound {
-            if !outbound.is_idle() {
+            // An answer may remain of a destroyed queue pair's request.
+            if !outbound.is_idle() || outbound.has_answer() {
                 worked |= self.complete_with(outbound, outbound.completing.lock());
             }
         }
