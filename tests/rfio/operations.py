@@ -175,7 +175,7 @@ def full_disk(place: Place) -> Outcome:
     with Long(place) as service:
         (service.export / "f").write_bytes(noise(1000))
         soft, hard = resource.prlimit(service.daemon.pid, resource.RLIMIT_FSIZE)
-        for room in (0, 1, 60, 130, 190, 300):
+        for number, room in enumerate((0, 1, 60, 130, 190, 300)):
             size = max(service.audit.stat().st_size, service.accounting.stat().st_size)
             resource.prlimit(service.daemon.pid, resource.RLIMIT_FSIZE, (size + room, hard))
             for _ in range(3):
@@ -185,8 +185,11 @@ def full_disk(place: Place) -> Outcome:
             resource.prlimit(service.daemon.pid, resource.RLIMIT_FSIZE, (soft, hard))
             if not service.tool("rfcat", service.at("f")).succeeded:
                 return failed("the service does not go on afterwards")
-        if not wait_for(lambda: len(ends(service.accounting)) > 5 and ends(service.accounting)[-1]["session"] >= 23):
-            return failed("the log is not written again")
+            # The service records the end of a session after the client has ended.
+            last = 4 * number + 3
+            if not wait_for(lambda: any(end["session"] == last for end in ends(service.accounting))):
+                return failed(f"the log is not written again: no end of session {last}")
+        wait_for(lambda: sessions_in(service.accounting) == 24)
         for log, name in ((service.audit, "audit"), (service.accounting, "accounting")):
             lost = sum(record["records"] for record in records(log) if record["event"] == "lost")
             counted = service.metric(f"rfio_{name}_lost_records_total")

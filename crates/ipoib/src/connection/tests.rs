@@ -139,6 +139,15 @@ fn break_dead(nodes: &mut [Node; 2], from: usize, to: &Neighbour) {
     }
 }
 
+/// Delivers a packet of an established connection to the peer.
+fn use_incoming(nodes: &mut [Node; 2], from: usize, to: &Neighbour, now: u64) {
+    let one = nodes[from].connections.outgoing.get(to);
+    if let Some(State::Established { peer_id, .. }) = one.map(|one| &one.state) {
+        let id = *peer_id;
+        nodes[1 - from].connections.source(id, now);
+    }
+}
+
 fn pair() -> ([Node; 2], [Neighbour; 2]) {
     let rc = hardware_address::RC;
     let nodes = [1, 2].map(|number| Node::new(number, rc));
@@ -426,89 +435,120 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..300)
 }
 
-proptest! {
-    /// Each packet is sent once and in order, dropped, given back, or waits; no queue pair is
-    /// forgotten; and when nothing is lost any more, both ends have the same connections.
-    #[test]
-    fn two_ends_agree_whatever_the_network_does(steps in steps()) {
-        let (mut nodes, at) = pair();
-        let (mut now, mut given, mut counted) = (0, [0u64; 2], [0u64; 2]);
-        for step in steps {
-            match step {
-                Step::Send(node) => {
-                    given[node] += 1;
-                    let number = given[node].to_be_bytes();
-                    let way = nodes[node].send(&at[1 - node], &number, now);
-                    // Busy and full queues, and datagrams, are the caller's.
-                    counted[node] += u64::from(matches!(way, None | Some(Way::Datagram)));
-                }
-                Step::Deliver(node, fate) => {
-                    if nodes[node].pairs.told.is_empty() {
-                        continue;
-                    }
-                    let at = if fate == 5 { nodes[node].pairs.told.len() - 1 } else { 0 };
-                    let (_, message) = nodes[node].pairs.told.remove(at);
-                    for _ in 0..[1, 1, 1, 0, 2, 1][usize::from(fate)] {
-                        nodes[1 - node].receive(&message, node as u32 + 1, now);
-                    }
-                }
-                Step::Tick(time) => {
-                    now += time;
-                    for node in &mut nodes {
-                        node.connections.tick(now, &mut node.pairs);
-                    }
-                }
-                Step::Busy(node, is_busy) => nodes[node].pairs.is_busy = is_busy,
-                Step::Fail(node, id) => {
-                    let node = &mut nodes[node];
-                    node.connections.fail(id, &mut node.pairs);
-                }
-                Step::Limit(node, left) => nodes[node].pairs.left = left,
+/// Each packet is sent once and in order, dropped, given back, or waits; no queue pair is forgotten;
+/// and when nothing is lost any more, both ends have the same connections.
+fn run(steps: Vec<Step>) {
+    let (mut nodes, at) = pair();
+    let (mut now, mut given, mut counted) = (0, [0u64; 2], [0u64; 2]);
+    for step in steps {
+        match step {
+            Step::Send(node) => {
+                given[node] += 1;
+                let number = given[node].to_be_bytes();
+                let way = nodes[node].send(&at[1 - node], &number, now);
+                // Busy and full queues, and datagrams, are the caller's.
+                counted[node] += u64::from(matches!(way, None | Some(Way::Datagram)));
             }
-            for (node, counted) in nodes.iter_mut().zip(&mut counted) {
-                *counted += node.connections.take_dropped();
-                *counted += node.connections.take_returned().len() as u64;
-                let ids = node.connections.neighbours.keys();
-                let ids = ids.chain(node.connections.incoming.keys());
-                let ids: HashSet<u32> = ids.copied().collect();
-                prop_assert_eq!(&ids, &node.pairs.pairs);
-                let waiting = node.connections.outgoing.values().flat_map(|one| &one.waiting);
-                let (count, bytes) = waiting.fold((0, 0), |(count, bytes), (_, packet)| {
-                    (count + 1, bytes + packet.len())
-                });
-                prop_assert_eq!(count, node.connections.waiting());
-                prop_assert_eq!(bytes, node.connections.waiting_bytes);
+            Step::Deliver(node, fate) => {
+                if nodes[node].pairs.told.is_empty() {
+                    continue;
+                }
+                let at = if fate == 5 {
+                    nodes[node].pairs.told.len() - 1
+                } else {
+                    0
+                };
+                let (_, message) = nodes[node].pairs.told.remove(at);
+                for _ in 0..[1, 1, 1, 0, 2, 1][usize::from(fate)] {
+                    nodes[1 - node].receive(&message, node as u32 + 1, now);
+                }
             }
-        }
-        for node in 0..2 {
-            let sent = &nodes[node].pairs.sent;
-            prop_assert!(sent.is_sorted());
-            let waiting = nodes[node].connections.waiting() as u64;
-            prop_assert_eq!(given[node], sent.len() as u64 + counted[node] + waiting);
-        }
-        // The network is perfect from now on.
-        for node in &mut nodes {
-            (node.pairs.left, node.pairs.is_busy) = (100, false);
-        }
-        settle(&mut nodes, now);
-        for _ in 0..2 * u64::from(REQUESTS) {
-            now += PAUSE.max(REFUSED);
-            for (one, other) in [(0, 1), (1, 0)] {
-                nodes[one].send(&at[other], &u64::MAX.to_be_bytes(), now);
-                break_dead(&mut nodes, one, &at[other]);
-                let Node { connections, pairs } = &mut nodes[one];
-                connections.tick(now, pairs);
-                settle(&mut nodes, now);
+            Step::Tick(time) => {
+                now += time;
+                for node in &mut nodes {
+                    node.connections.tick(now, &mut node.pairs);
+                }
             }
+            Step::Busy(node, is_busy) => nodes[node].pairs.is_busy = is_busy,
+            Step::Fail(node, id) => {
+                let node = &mut nodes[node];
+                node.connections.fail(id, &mut node.pairs);
+            }
+            Step::Limit(node, left) => nodes[node].pairs.left = left,
         }
-        for node in 0..2 {
-            prop_assert_eq!(nodes[node].connections.waiting(), 0);
-            let one = &nodes[node].connections.outgoing[&at[1 - node]];
-            let State::Established { peer_id, .. } = one.state else {
-                return Err(TestCaseError::fail(format!("{one:?}")));
-            };
-            let incoming = &nodes[1 - node].connections.incoming;
-            prop_assert_eq!(incoming.get(&peer_id).map(|peer| peer.peer_id), Some(one.id));
+        for (node, counted) in nodes.iter_mut().zip(&mut counted) {
+            *counted += node.connections.take_dropped();
+            *counted += node.connections.take_returned().len() as u64;
+            let ids = node.connections.neighbours.keys();
+            let ids = ids.chain(node.connections.incoming.keys());
+            let ids: HashSet<u32> = ids.copied().collect();
+            assert_eq!(&ids, &node.pairs.pairs);
+            let waiting = node
+                .connections
+                .outgoing
+                .values()
+                .flat_map(|one| &one.waiting);
+            let (count, bytes) = waiting.fold((0, 0), |(count, bytes), (_, packet)| {
+                (count + 1, bytes + packet.len())
+            });
+            assert_eq!(count, node.connections.waiting());
+            assert_eq!(bytes, node.connections.waiting_bytes);
         }
     }
+    for node in 0..2 {
+        let sent = &nodes[node].pairs.sent;
+        assert!(sent.is_sorted());
+        let waiting = nodes[node].connections.waiting() as u64;
+        assert_eq!(given[node], sent.len() as u64 + counted[node] + waiting);
+    }
+    // The network is perfect from now on.
+    for node in &mut nodes {
+        (node.pairs.left, node.pairs.is_busy) = (100, false);
+    }
+    settle(&mut nodes, now);
+    for _ in 0..2 * u64::from(REQUESTS) {
+        now += PAUSE.max(REFUSED);
+        for (one, other) in [(0, 1), (1, 0)] {
+            nodes[one].send(&at[other], &u64::MAX.to_be_bytes(), now);
+            break_dead(&mut nodes, one, &at[other]);
+            use_incoming(&mut nodes, one, &at[other], now);
+            let Node { connections, pairs } = &mut nodes[one];
+            connections.tick(now, pairs);
+            settle(&mut nodes, now);
+        }
+    }
+    for node in 0..2 {
+        assert_eq!(nodes[node].connections.waiting(), 0);
+        let one = &nodes[node].connections.outgoing[&at[1 - node]];
+        let State::Established { peer_id, .. } = one.state else {
+            panic!("{one:?}");
+        };
+        let incoming = &nodes[1 - node].connections.incoming;
+        assert_eq!(
+            incoming.get(&peer_id).map(|peer| peer.peer_id),
+            Some(one.id)
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn two_ends_agree_over_any_network(steps in steps()) {
+        run(steps);
+    }
+}
+
+/// A connection that was made at the beginning becomes old while both ends use it.
+#[test]
+fn two_ends_agree_on_a_connection_that_they_use_for_long() {
+    let (send, deliver) = (Step::Send(0), Step::Deliver);
+    let mut steps = vec![send; 10];
+    steps.extend([deliver(0, 0), deliver(1, 0), deliver(0, 0)]);
+    steps.extend([
+        Step::Tick(265_325),
+        Step::Send(0),
+        Step::Tick(82_096),
+        Step::Tick(132_579),
+    ]);
+    run(steps);
 }
