@@ -97,7 +97,10 @@ pub fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, verbena_bench:
         }
         if found.len() == before {
             let meant = did_you_mean(name, benchmarks().map(|benchmark| benchmark.name));
-            let text = format!("no benchmark {name:?}{meant}; `verbena list` shows all");
+            let text = format!(
+                "no benchmark {name:?}{meant} (`verbena list` shows all; a name with a final dot, \
+                 such as `latency.`, is a group)"
+            );
             return Err(verbena_bench::Failure::Input(text));
         }
     }

@@ -91,7 +91,8 @@ impl FromStr for Target {
             ),
             _ => Err(format!(
                 "{kind:?} is not a target; use `software`, `hardware[:DEVICE[:PORT]]`, \
-                 `model:PROFILE`, `machine:NAME`, or `tcp` or `shm` for mpi.*"
+                 `model:PROFILE` (e.g. model:connectx6-hdr), `machine:NAME`, or `tcp` or `shm` \
+                 for mpi.*"
             )),
         }
     }

@@ -187,8 +187,8 @@ impl ProfileOptions {
         let counts: Vec<String> = counts.collect();
         if !counts.is_empty() {
             eprintln!(
-                "verbena: assumed values + values of earlier generations: {}; \
-                 `verbena list --basis MODEL` lists them",
+                "verbena: values without a measurement (assumed + of earlier adapters): {}; \
+                 `verbena list --basis PROFILE` lists them",
                 counts.join(", ")
             );
         }

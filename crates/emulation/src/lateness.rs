@@ -199,7 +199,7 @@ pub enum Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
-            Verdict::Nothing => "its programs posted no requests",
+            Verdict::Nothing => "its programs posted no requests, so nothing was emulated",
             Verdict::Good => "times match the model",
             Verdict::Disturbed => "disturbed: medians are valid, means and tail latencies are not",
             Verdict::Wrong => "this machine cannot reproduce the model's times: do not use them",

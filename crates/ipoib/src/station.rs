@@ -685,7 +685,10 @@ impl Station {
     fn defend(&mut self, address: IpAddr, now: u64, link: &mut impl Link) {
         self.counters.conflicts += 1;
         if self.counters.conflicts == 1 {
-            eprintln!("verbena: another interface uses {address}; give each its own --address");
+            eprintln!(
+                "verbena: warning: another interface has the address {address}, too; give each its \
+                 own --address"
+            );
         }
         let last = self.defences.get(&address);
         if last.is_none_or(|last| last + DEFENCE_PAUSE <= now) {

@@ -388,7 +388,9 @@ impl Fabric {
         };
         match found[..] {
             [node] => Ok(node),
-            [] => Err(format!("the fabric has no node {name:?}")),
+            [] => Err(format!(
+                "the fabric has no node {name:?}; `ibnetdiscover` lists its nodes"
+            )),
             _ => Err(format!(
                 "{} nodes of the fabric are called {name:?}; give the GUID of one of them",
                 found.len()

@@ -36,7 +36,8 @@ pub fn named(word: &str, number: Option<u32>) -> Result<Fault, String> {
             (None, _) if word != FLAP => {
                 let names: Vec<&str> = errors().map(|(name, _)| name).collect();
                 Err(format!(
-                    "{word:?} is no fault: expected {DOWN}, {UP}, {FLAP}, or one of {}",
+                    "{word:?} is not a fault; use {DOWN}, {UP}, {FLAP} N, or COUNTER N with a \
+                     counter of {}",
                     names.join(", ")
                 ))
             }
@@ -108,8 +109,8 @@ mod tests {
             ("flap", None, "needs a number"),
             ("flap", Some(MOST_FLAPS + 1), "at most"),
             ("symbol_error", None, "needs a number"),
-            ("port_xmit_data", Some(1), "is no fault"),
-            ("", None, "is no fault"),
+            ("port_xmit_data", Some(1), "is not a fault"),
+            ("", None, "is not a fault"),
         ] {
             let error = named(word, number).unwrap_err();
             assert!(error.contains(reason), "{error}");

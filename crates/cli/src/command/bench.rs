@@ -24,7 +24,7 @@ use verbena_workloads::{Benchmark, Processes};
 /// What to run.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Benchmarks, or beginnings of their names, e.g. `latency.`
+    /// Benchmarks, or groups that end in a dot, e.g. `latency.`
     ///
     /// `verbena list` shows all.
     #[arg(required = true, value_name = "NAME")]

@@ -378,7 +378,7 @@ fn connect(ends: &[(Side, Arc<Cq>); 2]) {
     }
 }
 
-/// A side whose receives complete in a queue of their own, for so many completions.
+/// A side whose receives complete in another queue, for so many completions.
 fn with_two_queues(entries: u32) -> (Side, Arc<Cq>) {
     let mut side = Side::new(IBV_QPT_RC, ALL);
     let (process, events) = (&side.context.process, &side.context.events);
@@ -408,7 +408,7 @@ fn with_two_queues(entries: u32) -> (Side, Arc<Cq>) {
 /// A poll of a queue for sends finds no messages, so it must not wait for one that acknowledges.
 #[test]
 #[ignore = "run by path"]
-fn case_sends_complete_at_once_where_receives_have_a_queue_of_their_own() {
+fn case_sends_complete_at_once_where_receives_have_another_queue() {
     let ends = [with_two_queues(256), with_two_queues(256)];
     connect(&ends);
     let mut empty = 0;

@@ -435,8 +435,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..300)
 }
 
-/// Each packet is sent once and in order, dropped, given back, or waits; no queue pair is forgotten;
-/// and when nothing is lost any more, both ends have the same connections.
+/// Each packet is sent once and in order, dropped, given back, or waits; no queue pair is
+/// forgotten; and when nothing is lost any more, both ends have the same connections.
 fn run(steps: Vec<Step>) {
     let (mut nodes, at) = pair();
     let (mut now, mut given, mut counted) = (0, [0u64; 2], [0u64; 2]);

@@ -68,7 +68,10 @@ pub enum Failure {
     },
 
     /// The wanted MTU is longer than packets can be.
-    #[error("the longest MTU of this port in {mode} mode is {longest}, and {mtu} is longer")]
+    #[error(
+        "--mtu {mtu} is above the maximum of this port in {mode} mode, {longest}{}",
+        match *mode { "connected" => "", _ => "; connected mode has longer ones" }
+    )]
     LargeMtu {
         /// The mode.
         mode: &'static str,

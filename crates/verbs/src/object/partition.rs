@@ -22,7 +22,7 @@ impl Context {
         found.map(|at| at as u16).ok_or_else(|| {
             let keys: Vec<String> = table.iter().map(|key| format!("{key:#06x}")).collect();
             let reason = format!(
-                "{} port {port} is not in it; its P_Keys are {}",
+                "{} port {port} is not a member of partition {key:#06x}; its P_Keys are {}",
                 self.name(),
                 keys.join(", ")
             );

@@ -42,7 +42,7 @@ pub(super) struct Explore {
     )]
     first: u64,
 
-    /// Use the faults with chance of this file, in place of random ones
+    /// Use the rules with probabilities in this file, not random faults
     #[arg(long, value_name = "FILE", conflicts_with_all = ["calls", "error", "most_faults"])]
     faults: Option<PathBuf>,
 

@@ -26,7 +26,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Run a command once for each of its calls, and let that call fail
+    /// Run a command once for each of its calls, which then fails
     ///
     /// First the command runs without faults, which must succeed. Then each call that it made
     /// fails, one in each run; with --requests each request, with each status. Prints how the

@@ -32,7 +32,7 @@ const SHOWN: usize = 6;
 /// The command of all runs, and the judgement of its end.
 #[derive(Debug, clap::Args)]
 pub(super) struct Common {
-    /// Seconds after which a run hangs
+    /// Kill a run after this time, and count it as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     timeout: f64,
 
@@ -45,7 +45,7 @@ pub(super) struct Common {
     )]
     accept: Vec<u8>,
 
-    /// Let runs fail that leave objects which are destroyed without faults
+    /// Fail runs that leave more objects than the run without faults
     ///
     /// Protection domains, regions, queue pairs and others that a process has when it exits.
     #[arg(long)]
@@ -74,7 +74,7 @@ fn seconds(word: &str) -> Result<f64, String> {
 /// Files for other programs.
 #[derive(Debug, clap::Args)]
 pub(super) struct Reports {
-    /// Write the outcomes for CI systems to this file, as JUnit does
+    /// Write the outcomes as JUnit XML to this file, for CI systems
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
