@@ -27,6 +27,7 @@ def cases() -> list[Case]:
             Case("TMPDIR is full", "run --stats", full_directory),
             Case("12 open files", "", partial(limited, "-n 12", "ulimit -n")),
             Case("60 MB of address space", "", partial(limited, "-v 60000", "ulimit -v")),
+            Case("3 GB of address space", "ibv_rc_pingpong", no_room_for_the_peer),
             *(Case("started without the environment", words[0], partial(without_environment, words))
               for words in (["env", "-i"], ["sudo", "-n"], ["su", "-", "root", "-c"])),
             Case("a program with file capabilities", "", capabilities),
@@ -71,6 +72,19 @@ def full_directory(place: Place) -> Outcome:
 def limited(limit: str, words: str, place: Place) -> Outcome:
     """The program cannot open the device, and the message names the limit."""
     return says(place, ["sh", "-c", f"ulimit {limit}; exec \"$@\"", "sh", *run("ibv_devinfo")], words, None)
+
+
+def no_room_for_the_peer(place: Place) -> Outcome:
+    """The device opens, but the peer's context table does not fit. The first request fails, and its end names the limit."""
+    port = free_port()
+    command = ["sh", "-c", "ulimit -v 3000000; exec \"$@\"", "sh", *run("ibv_rc_pingpong", "-d", DEVICE, "-p", str(port))]
+    done = exchange(place, command, [*command, "127.0.0.1"], port, SECONDS)
+    # The peer waits for ever, is killed, and leaves its entry to the next process.
+    place.run("sweep", [str(VERBENA), "info"], SECONDS)
+    ends = [end for end in (done.server, done.client) if end]
+    if any("cannot reach another process" in end.output and "ulimit -v" in end.output for end in ends):
+        return passed()
+    return failed("neither end names the limit", done.evidence())
 
 
 def without_environment(words: list[str], place: Place) -> Outcome:

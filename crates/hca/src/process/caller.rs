@@ -4,7 +4,7 @@
 use crate::describe;
 use crate::process::Inbound;
 use crate::process::Process;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use verbena_hca_memory::peer::Peer;
 use verbena_hca_memory::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, our_descriptors,
@@ -42,6 +42,19 @@ pub(super) enum CallerProgress {
     Done,
 }
 
+/// Says once that a limit of this process keeps it from making a channel. Both ends try again, in
+/// vain, until the requester's retries end, and only this process knows the reason.
+pub(super) fn report_exhaustion(error: Errno) {
+    static REPORTED: Once = Once::new();
+    if let (Errno(libc::ENOMEM | libc::EMFILE | libc::ENFILE), Some(remedy)) =
+        (error, error.remedy())
+    {
+        REPORTED.call_once(|| {
+            eprintln!("verbena: cannot reach another process: {error}; {remedy}");
+        });
+    }
+}
+
 impl Caller {
     /// Returns the state for a connection that was just accepted.
     pub(super) fn new(socket: Socket) -> Caller {
@@ -56,9 +69,10 @@ impl Caller {
     pub(super) fn receive(self, process: &Arc<Process>) -> CallerProgress {
         match ReceivedMessage::receive(&self.socket) {
             Err(Errno::EAGAIN | Errno(libc::EINTR)) => CallerProgress::More(self),
-            Ok(Some(received)) => self
-                .answer(process, received)
-                .unwrap_or(CallerProgress::Done),
+            Ok(Some(received)) => self.answer(process, received).unwrap_or_else(|error| {
+                report_exhaustion(error);
+                CallerProgress::Done
+            }),
             Ok(None) | Err(_) => CallerProgress::Done,
         }
     }

@@ -6,6 +6,7 @@
 //! and left alone.
 
 use crate::process::Outbound;
+use crate::process::caller::report_exhaustion;
 use crate::process::{Member, Process};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
@@ -135,7 +136,11 @@ impl Attempt {
         };
         match turn {
             Ok(Some(turn)) => turn,
-            Ok(None) | Err(_) => self.fail(member),
+            Ok(None) => self.fail(member),
+            Err(error) => {
+                report_exhaustion(error);
+                self.fail(member)
+            }
         }
     }
 
