@@ -45,11 +45,11 @@ const LONGEST_BY_MPI: Duration = Duration::from_secs(180);
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Tries of a measurement. On a busy machine a port is taken meanwhile, or the programs need too
-/// long: each further try has a tenth of the messages of the one before.
+/// long: each further try has a thirtieth of the messages of the one before.
 const TRIES: u32 = 3;
 
 /// Least number of messages of a measurement.
-const LEAST: u64 = 1000;
+const LEAST: u64 = 100;
 
 /// Planned seconds of a measurement by one pair, and by several, which do not begin together.
 const SECONDS: [f64; 2] = [0.3, 3.0];
@@ -92,7 +92,7 @@ pub fn run(
         let mut tries = 0;
         let emulated = loop {
             tries += 1;
-            let share = 0.1f64.powi(tries as i32 - 1);
+            let share = 30f64.powi(1 - tries as i32);
             let measurement = Measurement::begin(*setup, profiles)?;
             let emulated = measurement.measure(modelled, share);
             match emulated {
@@ -423,8 +423,8 @@ mod tests {
             bytes: 1,
             pairs: 1,
         };
-        let counts = [1.0, 0.1, 0.01].map(|share| count(setup, 1.5, share));
-        assert_eq!(counts, [100_000, 10_000, LEAST]);
+        let counts = [0, -1, -2, -3].map(|power| count(setup, 1.5, 30f64.powi(power)));
+        assert_eq!(counts, [100_000, 3333, 111, LEAST]);
     }
 
     #[test]
