@@ -4,6 +4,7 @@ consequences; others' programs are swept; runs are repeated; wrong rules are ref
 from __future__ import annotations
 
 import errno
+import ipaddress
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -64,6 +65,7 @@ def cases() -> list[Case]:
         Case("no rule for the process", "", elsewhere),
         Case("peers", "by command line", peers),
         Case("peers", "by LID, queue pair and process", peer_addresses),
+        Case("peers", "by GID", peer_gids),
         Case("a long schedule", "", long),
         Case("runs are repeated", "", repeated),
         Case("a sweep", "of every call", every),
@@ -303,8 +305,8 @@ def peers(place: Place) -> Outcome:
     """Of two clients the one fails whose server is named."""
     rules = place.directory / "peer.toml"
     rules.write_text(PEER)
-    servers = "".join(f"timeout 30 ibv_rc_pingpong -p {port} > /dev/null & " for port in (18515, 18516))
-    clients = "; ".join(f"timeout 30 ibv_rc_pingpong -p {port} localhost > /dev/null; echo {port} ends with $?" for port in (18515, 18516))
+    servers = "".join(f"timeout 110 ibv_rc_pingpong -p {port} > /dev/null & " for port in (18515, 18516))
+    clients = "; ".join(f"timeout 110 ibv_rc_pingpong -p {port} localhost > /dev/null; echo {port} ends with $?" for port in (18515, 18516))
     ended = place.run("pingpong", run("--faults", rules, "--", "sh", "-c", f"{servers} sleep 1; {clients}; wait"), SECONDS)
     if not ended.succeeded or "18515 ends with 0" not in ended.output or "18516 ends with 1" not in ended.output:
         return failed(ended.describe(), ended.evidence())
@@ -321,6 +323,23 @@ def peer_addresses(place: Place) -> Outcome:
             ended = place.run("requests", run("--allow-unfired", "--fault", rule, "--", requests(), "send", "post", "plain"), SECONDS)
             if ended.status not in (0, 1) or (f'fault "{rule}" fired' in ended.output) != fires:
                 return failed(f"{rule}: {ended.describe()}", ended.evidence())
+    return passed()
+
+
+def peer_gids(place: Place) -> Outcome:
+    """Over RoCE a rule fires for the peer's GID, as devinfo prints it or as an IPv4 address, and for no other one. On InfiniBand, where
+    these queue pairs have no global route, it does not fire for the port's GID."""
+    for link, fires in (("roce", True), ("infiniband", False)):
+        shown = place.run("gids", run("--link", link, "--", "ibv_devinfo", "-v"), SECONDS)
+        gid = ipaddress.IPv6Address(re.search(r"GID\[\s*0\]:\s+([0-9a-f:.]+)", shown.output)[1])
+        meant = [gid, gid.ipv4_mapped] if gid.ipv4_mapped else [gid]
+        for peer, is_meant in [*((one, True) for one in meant), ("fe80::1", False), ("192.0.2.1", False)]:
+            for rule in (f"qp1.send 3 peer gid {peer}: flush", f"qp1.link.out 3 peer gid {peer}: loss",
+                         f"qp2.recv 3 peer gid {peer}: local-length"):
+                command = run("--link", link, "--allow-unfired", "--fault", rule, "--", requests(), "send", "post", "plain")
+                ended = place.run("requests", command, SECONDS)
+                if ended.status not in (0, 1) or (" fired at " in ended.output) != (fires and is_meant):
+                    return failed(f"{link}, {rule}: {ended.describe()}", ended.evidence())
     return passed()
 
 

@@ -13,7 +13,7 @@ from harness import c_program
 from harness.build_tree import DEVICE, PATHS, VERBENA, run
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
-from harness.pair import Exchange, finish, listening
+from harness.pair import Exchange, finish, free_port, listening
 from harness.place import Place
 from harness.process import Process, wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
@@ -28,9 +28,7 @@ REQUIRES = [Tool("rping", "rdmacm-utils"), Tool("ib_write_bw", "perftest"),
 SECONDS = 60
 HERE = "127.0.0.1"
 GROUP = "224.1.2.3"
-# fi_pingpong's default port.
-FABTESTS_PORT = 47592
-# And udpong.
+# udpong's default port.
 UDPONG_PORT = 7174
 # udpong sends its datagrams without waiting. More than rsockets post receives for (384) are dropped when
 # the server is not scheduled meanwhile, and then rpoll(3) times out, after which it may wait for ever
@@ -122,8 +120,10 @@ def example(server: list[str], client: list[str], path: str, place: Place) -> Ou
             return failed("does not compile", str(words))
         server, client = ([tool, *command[1:]] for command in (server, client))
     if server[0] == "fi_pingpong":
-        # Listens on TCP first and connects its endpoint later.
-        ready = lambda _process: listening(FABTESTS_PORT)  # noqa: E731
+        # Listens on TCP first and connects its endpoint later. Another test's server may have its default port.
+        port = free_port()
+        server, client = [*server, "-B", str(port)], [*client[:-1], "-P", str(port), client[-1]]
+        ready = lambda _process: listening(port)  # noqa: E731
     else:
         ready = lambda _process: listens(place)  # noqa: E731
     return converse(place, run(*server), run(*client), ready, path).outcome()

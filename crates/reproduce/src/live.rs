@@ -1,8 +1,8 @@
 //! The figures of the paper `connectx_multicore` by programs that run with the times of its
 //! adapters, beside the published and the modelled ones: the measurements that a machine can make,
-//! and the tables.
+//! and the tables. MPI's are not published for few processes; they are beside the modelled ones.
 
-use crate::claims::{Claim, Computed, Evaluated, Setup, by_perftest, of_setups};
+use crate::claims::{Claim, Computed, Evaluated, Setup, live, of_setups};
 use crate::table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,6 +25,15 @@ const CURVES: [(Quantity, u64); 4] = [
     (Quantity::ReadLatency, 1),
     (Quantity::WriteBandwidth, 256),
     (Quantity::WriteBandwidth, 65536),
+];
+
+/// Measurements by MPI, with the pairs of their processes. Each node has one process, as MPI
+/// libraries send by shared memory within a node.
+const MPI: [(Quantity, u64, usize); 4] = [
+    (Quantity::MpiLatency, 1, 1),
+    (Quantity::MpiLatency, 65536, 1),
+    (Quantity::MpiBandwidth, 65536, 1),
+    (Quantity::MpiHalo, 8, 2),
 ];
 
 /// A measurement with the times of an adapter.
@@ -58,8 +67,8 @@ pub struct Plan {
 
 impl Plan {
     /// Returns the measurements of the paper's claims that `processors` processors can make: each
-    /// process of a pair polls and needs one.
-    pub fn of(claims: &[Claim], processors: usize) -> Plan {
+    /// process polls and needs one. `no_mpi` is the reason why those by MPI cannot be made.
+    pub fn of(claims: &[Claim], processors: usize, no_mpi: Option<&str>) -> Plan {
         let mut setups = BTreeSet::new();
         let mut plan = Plan {
             setups: Vec::new(),
@@ -67,17 +76,16 @@ impl Plan {
             omitted: Vec::new(),
         };
         let lacking = |pairs: usize| {
+            let needed = 2 * pairs;
             format!(
-                "{pairs} pairs of polling processes need {} processors, this machine has \
-                 {processors}",
-                2 * pairs
+                "{needed} polling processes need {needed} processors, this machine has {processors}"
             )
         };
         for claim in claims.iter().filter(|claim| claim.paper() == PAPER) {
             let needed = needed(claim);
             let pairs = needed.iter().map(|setup| setup.pairs).max();
             let reason = match pairs {
-                None => "perftest does not measure it".to_owned(),
+                None => "neither perftest nor an MPI benchmark measures it".to_owned(),
                 Some(pairs) if 2 * pairs > processors => lacking(pairs),
                 Some(_) => {
                     setups.extend(needed);
@@ -106,6 +114,27 @@ impl Plan {
                 }
             }
         }
+        for (quantity, bytes, pairs) in MPI {
+            let reason = match no_mpi {
+                Some(reason) => Some(reason.to_owned()),
+                None => (2 * pairs > processors).then(|| lacking(pairs)),
+            };
+            for system in SYSTEMS {
+                let setup = Setup {
+                    system,
+                    quantity,
+                    bytes,
+                    pairs,
+                };
+                match &reason {
+                    None => drop(setups.insert(setup)),
+                    Some(reason) => plan.omitted.push(Omitted {
+                        name: setup.name(),
+                        reason: reason.clone(),
+                    }),
+                }
+            }
+        }
         plan.setups = setups.into_iter().collect();
         plan
     }
@@ -127,7 +156,7 @@ fn needed(claim: &Claim) -> BTreeSet<Setup> {
 pub struct Figures {
     /// Figures of the models, measured as in the paper.
     pub modelled: BTreeMap<Setup, f64>,
-    /// Figures of the models, measured as perftest does.
+    /// Figures of the models, measured as the programs do.
     pub as_run: BTreeMap<Setup, f64>,
     /// Figures of programs, or the reason why there is none.
     pub emulated: BTreeMap<Setup, Result<Emulated, String>>,
@@ -140,7 +169,7 @@ impl Figures {
         for setup in &plan.setups {
             if let Ok(system) = library.system(setup.system) {
                 figures.modelled.insert(*setup, setup.modelled(&system));
-                figures.as_run.insert(*setup, by_perftest(*setup, &system));
+                figures.as_run.insert(*setup, live(*setup, &system));
             }
         }
         figures
@@ -179,7 +208,7 @@ impl Figures {
         let _ = writeln!(
             out,
             "as run: the model, measured as perftest does it: latencies on ConnectX inline, pairs \
-             not in step"
+             not in step; by MPI with the library of the paper, not the installed one"
         );
         let _ = writeln!(
             out,
@@ -239,13 +268,14 @@ fn evaluated(claim: &Claim, figure: impl Fn(Setup) -> Option<f64>) -> Evaluated 
 mod tests {
     use super::*;
     use crate::claims::shipped;
+    use verbena_model::profile::Overrides;
 
     #[test]
     fn each_claim_of_the_paper_is_shown_or_omitted_with_a_reason() {
         let claims = shipped().unwrap();
         let of_paper = claims.iter().filter(|claim| claim.paper() == PAPER).count();
         for processors in [1, 2, 4, 15, 16, 1024] {
-            let plan = Plan::of(&claims, processors);
+            let plan = Plan::of(&claims, processors, None);
             let is_claim = |one: &&Omitted| one.name.starts_with(PAPER);
             let omitted = plan.omitted.iter().filter(is_claim).count();
             assert_eq!(plan.claims.len() + omitted, of_paper);
@@ -255,20 +285,50 @@ mod tests {
                 needed.all(|setup| plan.setups.contains(&setup))
             }));
         }
-        assert!(Plan::of(&claims, 1).setups.is_empty());
-        assert_eq!(Plan::of(&claims, 2).claims.len(), 6);
-        let all = Plan::of(&claims, 16);
+        assert!(Plan::of(&claims, 1, None).setups.is_empty());
+        assert_eq!(Plan::of(&claims, 2, None).claims.len(), 6);
+        let all = Plan::of(&claims, 16, None);
         assert!(
             all.omitted
                 .iter()
-                .all(|one| one.reason.starts_with("perftest"))
+                .all(|one| one.reason.starts_with("neither perftest"))
         );
+    }
+
+    #[test]
+    fn mpi_is_measured_on_both_adapters_or_omitted_with_a_reason() {
+        let claims = shipped().unwrap();
+        let by_mpi = |plan: &Plan| {
+            let of_setups = plan.setups.iter();
+            of_setups.filter(|one| one.quantity.mpi().is_some()).count()
+        };
+        let omitted = |plan: &Plan, why: &str| {
+            let is_meant = |one: &&Omitted| one.name.contains("MPI") && one.reason.contains(why);
+            plan.omitted.iter().filter(is_meant).count()
+        };
+        let two = Plan::of(&claims, 2, None);
+        assert_eq!((by_mpi(&two), omitted(&two, "4 processors")), (6, 2));
+        let four = Plan::of(&claims, 4, None);
+        assert_eq!((by_mpi(&four), omitted(&four, "")), (8, 0));
+        let none = Plan::of(&claims, 4, Some("no mpicc"));
+        assert_eq!((by_mpi(&none), omitted(&none, "no mpicc")), (0, 8));
+        let library = Library::shipped(&Overrides::default()).unwrap();
+        let figures = Figures::modelled(&library, &two);
+        let is_there = |one: &&Setup| one.quantity.mpi().is_some();
+        for setup in two.setups.iter().filter(is_there) {
+            let modelled = figures.modelled[setup];
+            assert!(
+                modelled > 0.0 && figures.as_run[setup] == modelled,
+                "{}",
+                setup.name()
+            );
+        }
     }
 
     #[test]
     fn figures_are_shown_side_by_side_and_missing_ones_as_missing() {
         let claims = shipped().unwrap();
-        let plan = Plan::of(&claims, 2);
+        let plan = Plan::of(&claims, 2, None);
         let mut figures = Figures::default();
         for setup in &plan.setups {
             figures.modelled.insert(*setup, 1.9);

@@ -3,6 +3,7 @@
 
 use super::{Bench, Computed, mean_ratio};
 use crate::application::{halo, lammps};
+use crate::mpi_benchmarks::{Measure, WORD};
 use crate::suite::Suite;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::System;
@@ -33,7 +34,7 @@ pub(crate) fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 
     suite.pairs(pairs).size(bytes).every_signalled().figure()
 }
 
-/// A quantity that the paper measures with verbs.
+/// A quantity that is measured with verbs or MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
     /// Half a round trip of inline writes, in microseconds.
@@ -44,6 +45,27 @@ pub enum Quantity {
     SendLatency,
     /// The bandwidth of writes of all pairs together, in 10^6 bytes a second.
     WriteBandwidth,
+    /// Half a round trip of messages by MPI, in microseconds.
+    MpiLatency,
+    /// The bandwidth of messages by MPI over one buffer, in 10^6 bytes a second.
+    MpiBandwidth,
+    /// The time of an exchange of edges with four neighbours by MPI, in microseconds.
+    MpiHalo,
+}
+
+impl Quantity {
+    /// Returns the MPI benchmark that measures it; none if it is measured with verbs.
+    pub fn mpi(self) -> Option<&'static str> {
+        match self {
+            Quantity::WriteLatency
+            | Quantity::ReadLatency
+            | Quantity::SendLatency
+            | Quantity::WriteBandwidth => None,
+            Quantity::MpiLatency => Some("mpi.latency"),
+            Quantity::MpiBandwidth => Some("mpi.bandwidth"),
+            Quantity::MpiHalo => Some("mpi.halo"),
+        }
+    }
 }
 
 /// A measurement of the paper.
@@ -55,7 +77,7 @@ pub struct Setup {
     pub quantity: Quantity,
     /// Size of a message in bytes.
     pub bytes: u64,
-    /// Pairs of processes that measure at once.
+    /// Pairs of processes that measure at once; of an exchange by MPI half of the processes.
     pub pairs: usize,
 }
 
@@ -67,6 +89,9 @@ impl Setup {
             Quantity::ReadLatency => "read latency (us)",
             Quantity::SendLatency => "send latency (us)",
             Quantity::WriteBandwidth => "write bandwidth (MB/s)",
+            Quantity::MpiLatency => "MPI latency (us)",
+            Quantity::MpiBandwidth => "MPI bandwidth (MB/s)",
+            Quantity::MpiHalo => "MPI halo exchange (us)",
         };
         let Setup {
             system,
@@ -74,8 +99,12 @@ impl Setup {
             pairs,
             ..
         } = self;
-        let plural = if pairs == 1 { "" } else { "s" };
-        format!("{system} {quantity}, {bytes} B, {pairs} pair{plural}")
+        let crew = match (self.quantity, pairs) {
+            (Quantity::MpiHalo, _) => format!("{} processes", 2 * pairs),
+            (_, 1) => "1 pair".to_owned(),
+            _ => format!("{pairs} pairs"),
+        };
+        format!("{system} {quantity}, {bytes} B, {crew}")
     }
 
     /// Returns its figure on the model of its system.
@@ -86,6 +115,13 @@ impl Setup {
             Quantity::ReadLatency => read(system, bytes, pairs),
             Quantity::SendLatency => send(system),
             Quantity::WriteBandwidth => write_bandwidth(system, bytes, pairs),
+            Quantity::MpiLatency => Measure::Latency.figure(system, bytes, 2),
+            Quantity::MpiBandwidth => Measure::Bandwidth.figure(system, bytes, 2),
+            // One process on each node.
+            Quantity::MpiHalo => {
+                let ranks = 2 * pairs;
+                halo(system, ranks, ranks, bytes / WORD, Fidelity::Packet)
+            }
         }
     }
 }
@@ -103,9 +139,10 @@ fn inline_of_perftest(quantity: Quantity, system: &System) -> u32 {
     }
 }
 
-/// Returns the figure of a measurement on the model of its system as perftest makes it there: pairs
-/// run independently, and payload is inline as [`inline_of_perftest`] says.
-pub(crate) fn by_perftest(setup: Setup, system: &System) -> f64 {
+/// Returns the figure of a measurement on the model of its system as it is made live. In perftest,
+/// pairs run independently, and payload is inline as [`inline_of_perftest`] says. The MPI library
+/// of the system stands for the installed one.
+pub(crate) fn live(setup: Setup, system: &System) -> f64 {
     let suite = |benchmark| {
         let inline = inline_of_perftest(setup.quantity, system);
         let suite = Suite::new(system, benchmark)
@@ -121,6 +158,9 @@ pub(crate) fn by_perftest(setup: Setup, system: &System) -> f64 {
         Quantity::ReadLatency => suite("multi-pair.read-latency"),
         Quantity::SendLatency => suite("latency.send"),
         Quantity::WriteBandwidth => suite("multi-pair.write-bandwidth"),
+        Quantity::MpiLatency | Quantity::MpiBandwidth | Quantity::MpiHalo => {
+            return setup.modelled(system);
+        }
     };
     suite.figure()
 }

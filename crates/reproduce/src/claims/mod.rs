@@ -15,7 +15,7 @@ pub(crate) mod rfio_infiniband;
 mod verdict;
 
 pub use connectx_multicore::{Quantity, Setup};
-pub(crate) use connectx_multicore::{by_perftest, of_setups};
+pub(crate) use connectx_multicore::{live, of_setups};
 pub use load::{Claim, ClaimError, ClaimKind, shipped};
 pub use verdict::{Evaluated, Verdict};
 

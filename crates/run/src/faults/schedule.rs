@@ -15,6 +15,7 @@
 //! delay = "5 us"
 //! ```
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::fs;
 use std::io::{self, Read};
@@ -229,7 +230,7 @@ impl Schedule {
     pub fn fired(&self, firings: &[Firing]) -> String {
         let mut text =
             String::from("# The failures of a run: `verbena run --faults FILE` repeats them.\n");
-        let mut written = Vec::new();
+        let mut written = HashSet::new();
         for firing in firings {
             let Some(fault) = self.faults.get(firing.rule) else {
                 continue;
@@ -240,18 +241,17 @@ impl Schedule {
             }
             let place = fault.entry.rule.place(firing);
             // Processes with the same command line cannot be distinguished.
-            let same = (&firing.command, place.clone(), action);
-            if written.contains(&same) {
+            let action = action.to_string();
+            if !written.insert((&firing.command, place.clone(), action.clone())) {
                 continue;
             }
-            written.push(same);
             add_fault(
                 &mut text,
                 &[
                     ("name", &fault.name),
                     ("process", &firing.command),
                     ("at", &place),
-                    ("do", &action.to_string()),
+                    ("do", &action),
                 ],
             );
         }

@@ -1,5 +1,5 @@
-//! `verbena reproduce connectx_multicore --live`: perftest, unmodified, as both adapters of the
-//! paper.
+//! `verbena reproduce connectx_multicore --live`: perftest, unmodified, and MPI benchmarks as both
+//! adapters of the paper.
 
 use crate::emulation_options::{Emulating, table};
 use crate::exit::Exit;
@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::out;
 use crate::profiles::ProfileOptions;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::env;
 use std::fs::{self, File};
@@ -18,10 +19,12 @@ use std::time::{Duration, Instant};
 use verbena_bench::interrupt::Helper;
 use verbena_bench::progress_line::Bar;
 use verbena_bench::temporary::Directory;
+use verbena_bench_mpi::library as mpi_library;
 use verbena_emulation::lateness::Lateness;
 use verbena_measure::processors;
 use verbena_model::profile::Library;
 use verbena_report::import::{self, Hints};
+use verbena_report::run_directory;
 use verbena_reproduce::claims::{Claim, Setup};
 use verbena_reproduce::live::{Emulated, Figures, Plan, Quantity};
 use verbena_reproduce::suite;
@@ -29,13 +32,24 @@ use verbena_run::environment::Environment;
 use verbena_run::libraries::Libraries;
 
 /// Longest time of a measurement, beyond its planned time.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Longest time until all servers listen.
 const LISTENING: Duration = Duration::from_secs(20);
 
 /// Interval at which processes and ports are looked at.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Longest time of a measurement by MPI, and of its end after SIGTERM.
+const LONGEST_BY_MPI: Duration = Duration::from_secs(180);
+const GRACE: Duration = Duration::from_secs(15);
+
+/// Tries of a measurement. On a busy machine a port is taken meanwhile, or the programs need too
+/// long: each further try has a thirtieth of the messages of the one before.
+const TRIES: u32 = 3;
+
+/// Least number of messages of a measurement.
+const LEAST: u64 = 100;
 
 /// Planned seconds of a measurement by one pair, and by several, which do not begin together.
 const SECONDS: [f64; 2] = [0.3, 3.0];
@@ -52,12 +66,11 @@ pub fn run(
     library: &Arc<Library>,
     claims: &[Claim],
 ) -> Result<Exit, Failure> {
-    let plan = Plan::of(claims, processors::count());
-    let programs: BTreeSet<&str> = plan
-        .setups
-        .iter()
-        .map(|one| program(one.quantity))
-        .collect();
+    let no_mpi = mpi_library::Library::find(None).err();
+    let no_mpi = no_mpi.map(|error| error.to_string());
+    let plan = Plan::of(claims, processors::count(), no_mpi.as_deref());
+    let setups = plan.setups.iter();
+    let programs: BTreeSet<&str> = setups.filter_map(|one| program(one.quantity)).collect();
     for program in programs {
         if !is_installed(program) {
             return Err(Failure::Suite(format!(
@@ -76,7 +89,18 @@ pub fn run(
     let bar = Bar::new(plan.setups.len(), "measurements");
     for setup in &plan.setups {
         let modelled = figures.as_run.get(setup).copied().unwrap_or(1.0);
-        let emulated = Measurement::begin(*setup, profiles)?.measure(modelled);
+        let mut tries = 0;
+        let emulated = loop {
+            tries += 1;
+            let share = 30f64.powi(1 - tries as i32);
+            let measurement = Measurement::begin(*setup, profiles)?;
+            let emulated = measurement.measure(modelled, share);
+            match emulated {
+                Err(_) if tries < TRIES && !interrupt::is_wanted() => {}
+                Err(reason) => break Err(format!("{reason} (tries: {tries})")),
+                measured => break measured,
+            }
+        };
         if interrupt::is_wanted() {
             break;
         }
@@ -99,14 +123,15 @@ pub fn run(
     })
 }
 
-/// Returns the program of perftest that measures a quantity.
-fn program(quantity: Quantity) -> &'static str {
-    match quantity {
+/// Returns the program of perftest that measures a quantity; none for one of MPI.
+fn program(quantity: Quantity) -> Option<&'static str> {
+    Some(match quantity {
         Quantity::WriteLatency => "ib_write_lat",
         Quantity::ReadLatency => "ib_read_lat",
         Quantity::SendLatency => "ib_send_lat",
         Quantity::WriteBandwidth => "ib_write_bw",
-    }
+        Quantity::MpiLatency | Quantity::MpiBandwidth | Quantity::MpiHalo => return None,
+    })
 }
 
 fn is_installed(program: &str) -> bool {
@@ -136,13 +161,59 @@ impl Measurement {
         })
     }
 
-    /// Runs perftest; `modelled` is the model's figure, by which the number of messages is chosen.
-    fn measure(&self, modelled: f64) -> Result<Emulated, String> {
-        let count = self.count(modelled);
+    /// Measures with a share of the usual number of messages; `modelled` is the model's figure.
+    fn measure(&self, modelled: f64, share: f64) -> Result<Emulated, String> {
+        let figure = match (self.setup.quantity.mpi(), program(self.setup.quantity)) {
+            (Some(benchmark), _) => self.by_mpi(benchmark)?,
+            (None, Some(program)) => {
+                self.by_perftest(program, count(self.setup, modelled, share))?
+            }
+            (None, None) => return Err("no program measures it".to_owned()),
+        };
+        let lateness = self.emulating.lateness();
+        let lateness = lateness.map_err(|error| format!("no timing report: {error}"))?;
+        Ok(Emulated {
+            figure,
+            verdict: verdict(&lateness),
+        })
+    }
+
+    /// Runs a benchmark of MPI, and returns its figure.
+    fn by_mpi(&self, benchmark: &str) -> Result<f64, String> {
+        let Setup { bytes, pairs, .. } = self.setup;
+        let results = self.directory.path().join("run");
+        let this = env::current_exe().map_err(|error| format!("this program: {error}"))?;
+        let mut command = Command::new(this);
+        command
+            .args(["bench", benchmark, "--quick", "--launches", "1"])
+            .args(["--on", "software", "--sizes", &bytes.to_string()])
+            .args(["--processes", &(2 * pairs).to_string()])
+            .arg("--out")
+            .arg(&results)
+            .envs(self.environment.variables())
+            .env_remove("VERBENA_NODE")
+            .env("VERBENA_NODE_BY", "ranks:1");
+        let mut running = self.spawn(command, benchmark, "mpi".to_owned())?;
+        running.is_launcher = true;
+        let deadline = Instant::now() + LONGEST_BY_MPI;
+        while !running.check()? {
+            wait(deadline, &format!("{benchmark} does not end"))?;
+        }
+        let run = run_directory::load(&results).map_err(|error| error.to_string())?;
+        if let Some(failure) = run.failures.first() {
+            return Err(failure.reason.clone());
+        }
+        let point = run.points.first();
+        let point = point.ok_or_else(|| format!("{benchmark} has no figure"))?;
+        Ok(suite::median(point))
+    }
+
+    /// Runs perftest with so many messages of each pair, and returns its figure.
+    fn by_perftest(&self, program: &'static str, count: u64) -> Result<f64, String> {
         let mut servers = Vec::new();
         for pair in 0..self.setup.pairs {
             let port = free_port().map_err(|error| format!("no free TCP port: {error}"))?;
-            let server = self.start(pair, port, count, "server")?;
+            let server = self.start(program, pair, port, count, "server")?;
             servers.push((port, server));
         }
         let deadline = Instant::now() + LISTENING;
@@ -154,7 +225,7 @@ impl Measurement {
         }
         let mut clients = Vec::new();
         for (pair, (port, _)) in servers.iter().enumerate() {
-            clients.push(self.start(pair, *port, count, "client")?);
+            clients.push(self.start(program, pair, *port, count, "client")?);
         }
         let seconds = Duration::from_secs_f64(SECONDS[1]);
         let deadline = Instant::now() + LONGEST + seconds;
@@ -163,44 +234,28 @@ impl Measurement {
             .chain(servers.iter_mut().map(|(_, one)| one));
         for one in all {
             while !one.check()? {
-                wait(deadline, "it does not end")?;
+                wait(deadline, &format!("{program} does not end"))?;
             }
         }
         let figures: Result<Vec<f64>, String> = clients.iter().map(Running::figure).collect();
         let sum: f64 = figures?.iter().sum();
-        let lateness = self.emulating.lateness();
-        let lateness = lateness.map_err(|error| format!("no timing report: {error}"))?;
-        Ok(Emulated {
-            figure: match self.setup.quantity {
-                Quantity::WriteBandwidth => sum,
-                _ => sum / self.setup.pairs as f64,
-            },
-            verdict: verdict(&lateness),
+        Ok(match self.setup.quantity {
+            Quantity::WriteBandwidth => sum,
+            _ => sum / self.setup.pairs as f64,
         })
     }
 
-    /// Returns the number of messages of each pair.
-    fn count(&self, modelled: f64) -> u64 {
-        let seconds = SECONDS[usize::from(self.setup.pairs > 1)];
-        let (bytes, pairs) = (self.setup.bytes as f64, self.setup.pairs as f64);
-        let each = match self.setup.quantity {
-            Quantity::WriteBandwidth => bytes * pairs / modelled,
-            Quantity::ReadLatency => modelled,
-            Quantity::WriteLatency | Quantity::SendLatency => 2.0 * modelled,
-        };
-        // A program keeps the time of each message.
-        ((1e6 * seconds / each) as u64).clamp(1000, 2_000_000)
-    }
-
-    fn start(&self, pair: usize, port: u16, count: u64, side: &str) -> Result<Running, String> {
+    fn start(
+        &self,
+        program: &'static str,
+        pair: usize,
+        port: u16,
+        count: u64,
+        side: &str,
+    ) -> Result<Running, String> {
         let Setup {
             quantity, bytes, ..
         } = self.setup;
-        let program = program(quantity);
-        let output = self.directory.path().join(format!("{side}{pair}.txt"));
-        let describe = |error| format!("{}: {error}", output.display());
-        let file = File::create(&output).map_err(describe)?;
-        let errors = file.try_clone().map_err(describe)?;
         let (bytes, number) = (bytes.to_string(), port.to_string());
         let mut command = Command::new(program);
         command
@@ -212,32 +267,65 @@ impl Measurement {
             .args((side == "client").then_some("localhost"))
             .envs(self.environment.variables())
             // Pairs are between two nodes.
-            .env("VERBENA_NODE", format!("reproduce-{side}"))
+            .env_remove("VERBENA_NODE_BY")
+            .env("VERBENA_NODE", format!("reproduce-{side}"));
+        self.spawn(command, program, format!("{side}{pair}"))
+    }
+
+    /// Starts a program; its output goes to a file with the name `name`.
+    fn spawn(&self, mut command: Command, program: &str, name: String) -> Result<Running, String> {
+        let output = self.directory.path().join(name).with_extension("txt");
+        let describe = |error| format!("{}: {error}", output.display());
+        let file = File::create(&output).map_err(describe)?;
+        let errors = file.try_clone().map_err(describe)?;
+        let child = command
             .stdin(Stdio::null())
             .stdout(file)
-            .stderr(errors);
-        let child = command
+            .stderr(errors)
             .spawn()
             .map_err(|error| format!("cannot execute {program}: {error}"))?;
         Ok(Running {
             _helper: Helper::new(child.id()),
             child,
-            program,
+            program: program.to_owned(),
             output,
+            is_launcher: false,
         })
     }
 }
 
-/// A process of perftest, killed when dropped.
+/// Returns the number of messages of each pair: a share of those that take the planned time.
+fn count(setup: Setup, modelled: f64, share: f64) -> u64 {
+    let seconds = SECONDS[usize::from(setup.pairs > 1)];
+    let (bytes, pairs) = (setup.bytes as f64, setup.pairs as f64);
+    let each = match setup.quantity {
+        Quantity::WriteBandwidth => bytes * pairs / modelled,
+        Quantity::ReadLatency => modelled,
+        _ => 2.0 * modelled,
+    };
+    // A program keeps the time of each message.
+    ((share * 1e6 * seconds / each) as u64).clamp(LEAST, 2_000_000)
+}
+
+/// A program, killed when dropped.
 struct Running {
     _helper: Helper,
     child: Child,
-    program: &'static str,
+    program: String,
     output: PathBuf,
+    /// Whether it starts others, which it ends if it is asked to end.
+    is_launcher: bool,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.is_launcher && matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let end = Instant::now() + GRACE;
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+                std::thread::sleep(LOOK);
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -249,7 +337,7 @@ impl Running {
     /// # Errors
     /// It has failed.
     fn check(&mut self) -> Result<bool, String> {
-        let program = self.program;
+        let program = &self.program;
         match self.child.try_wait() {
             Ok(None) => Ok(false),
             Ok(Some(status)) if status.success() => Ok(true),
@@ -326,6 +414,18 @@ fn verdict(lateness: &Lateness) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn further_tries_have_fewer_messages() {
+        let setup = Setup {
+            system: "connectx-ddr",
+            quantity: Quantity::WriteLatency,
+            bytes: 1,
+            pairs: 1,
+        };
+        let counts = [0, -1, -2, -3].map(|power| count(setup, 1.5, 30f64.powi(power)));
+        assert_eq!(counts, [100_000, 3333, 111, LEAST]);
+    }
 
     #[test]
     fn a_listening_port_is_found_and_a_closed_one_is_not() {
