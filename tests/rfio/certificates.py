@@ -263,7 +263,7 @@ def without(place: Place) -> Outcome:
         if not ended.succeeded or "certificate" in service.log("session")[-1]:
             return failed("by a secret", ended.evidence())
         ended = service.shown(None, "rfcat", service.at("f"))
-        if ended.status != 2 or "no common authentication method; give the client a secret" not in ended.output:
+        if ended.status != 2 or "accepts none of the client's credentials" not in ended.output:
             return failed("with nothing", ended.evidence())
         ended = service.tool("rfcat", service.at("f"), RFIO_SECRETS=str(service.secrets))
         if not ended.succeeded:
@@ -277,7 +277,7 @@ def without(place: Place) -> Outcome:
         chain, key = server_certificate(place, "silent")
         with Service(place, "tcp", "--tls-certificate", chain, "--tls-key", key) as silent:
             (silent.export / "f").write_bytes(DATA)
-            for secrets, status, words in (("none", 2, "requests no certificates"), (silent.secrets, 0, "")):
+            for secrets, status, words in (("none", 2, "requests no certificate"), (silent.secrets, 0, "")):
                 ended = silent.tool("rfcat", "--tls-ca", chain, *ann.options(), silent.at("f"), RFIO_SECRETS=str(secrets))
                 if ended.status != status or words not in ended.output:
                     return failed("a server that asks for none", ended.evidence())

@@ -11,7 +11,7 @@ from harness.case import Case
 
 from . import (across, addresses, administration, attacks, byte_names, certificates, choices, copies, distance,
                encrypted, exhaustion, fabric_attacks, faults, forks, freshness, hostile, installed, kinds, libraries,
-               mirrored, operations, order, power_cuts, promises, python_package, reading_on, reconnecting, replaced,
+               messages, mirrored, operations, order, power_cuts, promises, python_package, reading_on, reconnecting, replaced,
                resuming, rights, scan, site_day, storage, tickets, tokens, traps, versions)
 from .service import FABRICS, PATHS
 
@@ -96,6 +96,9 @@ def cases() -> Iterator[Case]:
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
+    for name, function in {
+            "mistakes": messages.mistakes, "credentials": messages.credentials, "no RDMA device": messages.no_device}.items():
+        yield Case(name, "messages", function)
     yield Case("a wrong secret is one failure", "copy", reconnecting.one_failure)
     yield Case("what is not tried again", "copy", reconnecting.in_vain)
     yield Case("a directory into itself", "copy", kinds.into_itself)

@@ -22,7 +22,7 @@ pub fn note(error: &Error) {
     let status = error.status();
     let number = status.0 as c_int;
     match (error, status.as_errno()) {
-        (Error::Refused(_) | Error::NotLetIn(_), Some(errno)) => {
+        (Error::Refused(_) | Error::NotLetIn(..), Some(errno)) => {
             REMOTE.set(errno);
             SERRNO.set(0);
             ffi::set_errno(errno);

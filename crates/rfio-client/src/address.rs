@@ -154,6 +154,33 @@ impl Address {
     }
 }
 
+impl Address {
+    /// Returns the location of a path on this server, as the tools accept it.
+    pub fn location(&self, path: &Path) -> String {
+        self.location_with_default_port(path, default_port())
+    }
+
+    fn location_with_default_port(&self, path: &Path, default_port: u16) -> String {
+        match self {
+            Self::Socket(_) => format!("{self}:{path}"),
+            Self::Host(host, port) if *port == default_port && host.contains(':') => {
+                format!("[{host}]:{path}")
+            }
+            Self::Host(host, port) if *port == default_port => format!("{host}:{path}"),
+            Self::Host(..) => format!("rfio://{self}{path}"),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(path) => f.write_str(&shown::bytes(path.as_os_str().as_bytes())),
+            Self::Remote(address, path) => f.write_str(&address.location(path)),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -204,6 +231,26 @@ mod tests {
             remote("[../s]:/a"),
             (Address::Socket("../s".into()), "/a".into())
         );
+    }
+
+    #[test]
+    fn printed_locations_are_accepted_as_the_same() {
+        for (text, printed) in [
+            ("h:/a", "h:/a"),
+            ("rfio://h:5001/a", "h:/a"),
+            ("rfio://h:99/a:/b", "rfio://h:99/a:/b"),
+            ("[::1]:/a", "[::1]:/a"),
+            ("rfio://[::1]:7/a", "rfio://[::1]:7/a"),
+            ("rfio://[/run/s]/a", "[/run/s]:/a"),
+            ("[./s]:/a/b", "[./s]:/a/b"),
+        ] {
+            let parse = |text: &str| Location::parse_with_default_port(text.as_bytes(), 5001);
+            let Ok(Location::Remote(address, path)) = parse(text) else {
+                panic!("{text} is local");
+            };
+            assert_eq!(address.location_with_default_port(&path, 5001), printed);
+            assert_eq!(parse(printed), parse(text));
+        }
     }
 
     #[test]

@@ -76,9 +76,9 @@ fn adapter() -> Result<Arc<Adapter>, Error> {
     if let Some(opened) = unsafe { current.as_ref() }
         && opened.process == process
     {
-        return opened.adapter.clone().map_err(Error::Fabric);
+        return opened.adapter.clone().map_err(Error::NoDevice);
     }
-    let adapter = Adapter::open().map_err(|error| error.to_string());
+    let adapter = Adapter::open().map_err(|error| error.as_missing_device());
     let fresh = Box::into_raw(Box::new(OpenedAdapter {
         process,
         adapter: adapter.clone(),
@@ -89,7 +89,15 @@ fn adapter() -> Result<Arc<Adapter>, Error> {
         // SAFETY: created above by `Box::into_raw`, and not shared since it was not stored.
         drop(unsafe { Box::from_raw(fresh) });
     }
-    adapter.map_err(Error::Fabric)
+    adapter.map_err(Error::NoDevice)
+}
+
+/// Checks that this host has an RDMA device.
+///
+/// # Errors
+/// [`Error::NoDevice`] if there is none that can be used.
+pub fn check_device() -> Result<(), Error> {
+    adapter().map(drop)
 }
 
 impl DataPath {

@@ -1,6 +1,8 @@
 //! Errors of the client, and their causes.
 
 use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 use verbena_rfio_protocol::reply::Refusal;
 use verbena_rfio_protocol::{Malformed, Reply, Status};
@@ -14,10 +16,14 @@ pub enum Error {
     #[error("{0}")]
     Refused(Refusal),
     /// The server refused the session: the user is not accepted, or there is no common version.
-    #[error("{0}")]
-    NotLetIn(Refusal),
+    /// The text is empty, or says which credentials the client has, and where it looked for them.
+    #[error("{0}{1}")]
+    NotLetIn(Refusal, String),
+    /// A failure, with a whole message for users.
+    #[error("{1}")]
+    Explained(Status, String),
     /// The server cannot be reached.
-    #[error("cannot connect to {0}: {1}")]
+    #[error("cannot connect to {0}: {1}{hint}", hint = socket_hint(Path::new(""), .0))]
     Unreachable(Address, io::Error),
     /// The connection failed.
     #[error("the connection to the server failed: {0}")]
@@ -68,6 +74,12 @@ pub enum Error {
     /// The client's configuration is invalid.
     #[error("{0}")]
     Setup(String),
+    /// Data must travel by RDMA, and this host has no usable device.
+    #[error(
+        "{0}; start this program with 'verbena run --', or use TCP: --fabric tcp, or \
+         RFIO_FABRIC=tcp"
+    )]
+    NoDevice(String),
     /// The data queue pair failed.
     #[error("RDMA: {0}")]
     Fabric(String),
@@ -77,6 +89,15 @@ impl Error {
     /// Returns the error for a reply of another operation, which a frame's kind excludes.
     pub fn unexpected(reply: &Reply) -> Self {
         Self::Protocol(format!("unexpected reply {}", reply.name()))
+    }
+
+    /// Returns the error for required RDMA that the server does not offer.
+    pub(super) fn no_device_of_server() -> Self {
+        Self::Fabric(
+            "the server has no device; start rfiod with 'verbena run --', or use TCP: --fabric \
+             tcp, or RFIO_FABRIC=tcp"
+                .into(),
+        )
     }
 
     /// Returns whether the connection was closed, as a kept one is when its server is restarted.
@@ -89,12 +110,15 @@ impl Error {
         let of_io =
             |error: &io::Error, otherwise| error.raw_os_error().map_or(otherwise, Status::errno);
         match self {
-            Self::Refused(refusal) | Self::NotLetIn(refusal) => refusal.status,
+            Self::Refused(refusal) | Self::NotLetIn(refusal, _) => refusal.status,
+            Self::Explained(status, _) => *status,
             Self::Unreachable(_, error) => of_io(error, Status::NO_SUCH_HOST),
             Self::Connection(error) => of_io(error, Status::COMMUNICATION),
             Self::Dropped(_) => Status::CONNECTION_DROPPED,
             Self::TimedOut => Status::TIMED_OUT,
-            Self::Protocol(_) | Self::Fabric(_) | Self::Forked => Status::COMMUNICATION,
+            Self::Protocol(_) | Self::Fabric(_) | Self::NoDevice(_) | Self::Forked => {
+                Status::COMMUNICATION
+            }
             Self::Impostor | Self::CertificateRefused(_) => Status::errno(libc::EACCES),
             Self::Damaged { .. } => Status::CHECKSUM,
             Self::Changed => Status::errno(libc::ESTALE),
@@ -113,7 +137,7 @@ impl Error {
                 if refusal.status == Status::BAD_VERSION
                     || matches!(refusal.status.as_errno(), Some(libc::EACCES | libc::EPERM)) =>
             {
-                Self::NotLetIn(refusal)
+                Self::NotLetIn(refusal, String::new())
             }
             other => other,
         }
@@ -144,7 +168,7 @@ impl Error {
     pub fn is_authentication_failure(&self) -> bool {
         matches!(
             self,
-            Self::NotLetIn(_) | Self::Impostor | Self::CertificateRefused(_)
+            Self::NotLetIn(..) | Self::Impostor | Self::CertificateRefused(_)
         )
     }
 
@@ -156,7 +180,8 @@ impl Error {
         };
         match self {
             Self::Refused(refusal) => Self::Refused(refusal.clone()),
-            Self::NotLetIn(refusal) => Self::NotLetIn(refusal.clone()),
+            Self::NotLetIn(refusal, hint) => Self::NotLetIn(refusal.clone(), hint.clone()),
+            Self::Explained(status, message) => Self::Explained(*status, message.clone()),
             Self::Unreachable(address, error) => Self::Unreachable(address.clone(), io(error)),
             Self::Connection(error) => Self::Connection(io(error)),
             Self::Dropped(when) => Self::Dropped(when),
@@ -179,6 +204,7 @@ impl Error {
             Self::Forked => Self::Forked,
             Self::Local(what, error) => Self::Local(what.clone(), io(error)),
             Self::Setup(what) => Self::Setup(what.clone()),
+            Self::NoDevice(what) => Self::NoDevice(what.clone()),
             Self::Fabric(what) => Self::Fabric(what.clone()),
         }
     }
@@ -186,6 +212,20 @@ impl Error {
     /// Returns the errno, if the status is one.
     pub fn errno(&self) -> Option<i32> {
         self.status().as_errno()
+    }
+}
+
+/// Returns a hint, or nothing: a name in brackets without a slash is a host, even if a Unix socket
+/// in `directory`, the current one, has that name.
+fn socket_hint(directory: &Path, address: &Address) -> String {
+    let Address::Host(host, _) = address else {
+        return String::new();
+    };
+    match std::fs::metadata(directory.join(host)) {
+        Ok(about) if about.file_type().is_socket() => {
+            format!("; for the Unix socket of that name, write [./{host}]:/PATH")
+        }
+        _ => String::new(),
     }
 }
 
@@ -206,5 +246,25 @@ pub(super) fn too_much() -> Error {
 impl From<Malformed> for Error {
     fn from(malformed: Malformed) -> Self {
         Self::Protocol(malformed.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_rfio_common::scratch::Scratch;
+
+    #[test]
+    fn names_of_unix_sockets_without_a_slash_get_a_hint() {
+        let scratch = Scratch::new();
+        let _listener = std::os::unix::net::UnixListener::bind(scratch.path("s.sock")).unwrap();
+        std::fs::write(scratch.path("file"), "").unwrap();
+        let hint = |name: &str| {
+            let directory = scratch.path("");
+            socket_hint(&directory, &Address::Host(name.into(), 5001))
+        };
+        assert!(hint("s.sock").contains("write [./s.sock]:/PATH"));
+        assert_eq!(hint("file"), "");
+        assert_eq!(hint("nothing"), "");
     }
 }

@@ -1,7 +1,8 @@
 //! Options of a client.
 
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use verbena_rfio_auth::peer;
 use verbena_rfio_auth::secrets::Secrets;
 use verbena_rfio_auth::ticket::Ticket;
 use verbena_rfio_auth::tls::ClientFiles;
+use verbena_rfio_protocol::shown;
 use verbena_rfio_protocol::types::{MOST_TOKEN, Token};
 
 use super::error::Error;
@@ -44,6 +46,8 @@ pub struct Options {
     pub user: String,
     /// Secrets that it may use.
     pub secrets: Secrets,
+    /// File that the secrets are read from, if any, for messages; it need not exist.
+    pub secrets_file: Option<PathBuf>,
     /// Ticket that authenticates instead of a secret, valid for one session.
     pub ticket: Option<Ticket>,
     /// Token that authenticates under TLS instead of a secret: a SciToken or a WLCG token.
@@ -74,6 +78,7 @@ impl Options {
         Self {
             user: user.to_owned(),
             secrets: Secrets::default(),
+            secrets_file: None,
             ticket: None,
             token: None,
             tls: None,
@@ -99,8 +104,9 @@ impl Options {
     /// A variable is invalid, or a file.
     pub fn with_tls(files: &ClientFiles) -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let secrets = match Secrets::default_path() {
-            Some(path) if path.exists() => load_secrets(&path)?,
+        let secrets_file = Secrets::default_path();
+        let secrets = match &secrets_file {
+            Some(path) if path.exists() => load_secrets(path)?,
             _ => Secrets::default(),
         };
         let tls = files.configuration();
@@ -121,6 +127,7 @@ impl Options {
         Ok(Self {
             user,
             secrets,
+            secrets_file,
             ticket: None,
             token: token_from_environment()?,
             tls,
@@ -128,6 +135,35 @@ impl Options {
             timeout,
             checksums: Checksums::On,
         })
+    }
+}
+
+impl Options {
+    /// Describes the client's credentials, and where it looked for them, for messages.
+    pub(super) fn describe_credentials(&self) -> String {
+        if self.ticket.is_some() {
+            return "; the client has a ticket".into();
+        }
+        let user = shown::bytes(self.user.as_bytes());
+        let has_secret = self.secrets.of(&self.user).is_some();
+        let secret = match &self.secrets_file {
+            None if has_secret => format!("the secret of user '{user}'"),
+            None => format!("no secret of user '{user}'"),
+            Some(file) => {
+                let name = shown::bytes(file.as_os_str().as_bytes());
+                match (has_secret, file.exists()) {
+                    (true, _) => format!("the secret of user '{user}' in {name}"),
+                    (false, true) => format!("no secret of user '{user}' in {name}"),
+                    (false, false) => format!("no secret, as there is no file {name}"),
+                }
+            }
+        };
+        let token = match (&self.token, &self.tls) {
+            (Some(_), Some(_)) => " and a token",
+            (Some(_), None) => " and a token, which it sends under TLS only (--tls-ca)",
+            (None, _) => "",
+        };
+        format!("; the client has {secret}{token} (see --user, --secrets and --tls-certificate)")
     }
 }
 

@@ -17,7 +17,7 @@ use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
 use verbena_rfio_protocol::request::{Hello, Present, Prove, Redeem};
 use verbena_rfio_protocol::types::Text;
-use verbena_rfio_protocol::{Header, IN_ORDER, NEWEST, Reply, Request};
+use verbena_rfio_protocol::{Header, IN_ORDER, NEWEST, Reply, Request, Status};
 
 use super::address::Address;
 use super::bounds::{self, ReplyDeadline};
@@ -108,7 +108,14 @@ impl Session {
             route: DataRoute::Undecided(options.fabric),
             process: fork_guard::generation(),
         };
-        session.handshake(options).map_err(Error::of_handshake)?;
+        session
+            .handshake(options)
+            .map_err(|error| match error.of_handshake() {
+                Error::NotLetIn(refusal, _) if refusal.status != Status::BAD_VERSION => {
+                    Error::NotLetIn(refusal, options.describe_credentials())
+                }
+                other => other,
+            })?;
         session.timeout = options.timeout;
         Ok(session)
     }
@@ -357,7 +364,7 @@ impl Session {
         let data = match (wish, self.accepted.fabric) {
             (Fabric::Tcp, _) | (Fabric::Auto, false) => return Ok(()),
             (Fabric::Verbs, false) => {
-                return Err(Error::Fabric("the server has no adapter".into()));
+                return Err(Error::no_device_of_server());
             }
             (Fabric::Verbs, true) => connect(self)?,
             (Fabric::Auto, true) => match connect(self) {

@@ -431,6 +431,51 @@ impl Request {
         Ok(request)
     }
 
+    /// Returns the request's action in words, for messages to users; its path, if it has one,
+    /// follows.
+    pub fn action(&self) -> &'static str {
+        match self {
+            Self::Hello(_) => "begin the session",
+            Self::Prove(_) | Self::Redeem(_) | Self::Present(_) => "authenticate",
+            Self::Connect(_) => "connect by RDMA",
+            Self::Ping(_) => "check the connection",
+            Self::Cancel(_) => "cancel a request",
+            Self::Open(_) => "open",
+            Self::Close(_) => "close the file",
+            Self::Read(_) | Self::ReadVector(_) => "read the file",
+            Self::Write(_) => "write to the file",
+            Self::Examine(_) => "read the attributes of the file",
+            Self::ChangeModeOf(_) => "change the mode of the file",
+            Self::ChangeOwnerOf(_) => "change the owner of the file",
+            Self::Truncate(_) => "set the length of the file",
+            Self::Synchronise(_) => "flush the file to stable storage",
+            Self::Lock(_) => "lock the file",
+            Self::Checksum(_) => "compute checksums of the file",
+            Self::SetTimes(_) => "set the times of the file",
+            Self::Extents(_) => "find the extents of the file",
+            Self::Copy(_) => "copy between open files",
+            Self::Status(_) | Self::LinkStatus(_) => "read the attributes of",
+            Self::Access(_) => "check the access to",
+            Self::MakeDirectory(_) => "create directory",
+            Self::RemoveDirectory(_) => "remove directory",
+            Self::Unlink(_) => "remove",
+            Self::Rename(_) | Self::Replace(_) => "rename",
+            Self::MakeLink(_) => "create a symbolic link to",
+            Self::ReadLink(_) => "read symbolic link",
+            Self::ChangeMode(_) => "change the mode of",
+            Self::ChangeOwner(_) => "change the owner of",
+            Self::Space(_) => "examine the file system of",
+            Self::List(_) => "list directory",
+            Self::Fetch(_) => "read",
+            Self::Store(_) => "write",
+            Self::SynchroniseDirectory(_) => "flush to stable storage directory",
+            Self::ChangeTimes(_) => "set the times of",
+            Self::MakeHardLink(_) => "create a hard link to",
+            Self::Extended(_) => "read the extended attributes of",
+            Self::SetExtended(_) => "set extended attributes of",
+        }
+    }
+
     /// Returns whether the request may change a file or directory.
     pub fn changes(&self) -> bool {
         match self {

@@ -145,6 +145,7 @@ impl Connection {
         }
         if let Some(path) = &self.secrets {
             options.secrets = load_secrets(path)?;
+            options.secrets_file = Some(path.clone());
         }
         if let Some(fabric) = self.fabric {
             options.fabric = fabric.into();

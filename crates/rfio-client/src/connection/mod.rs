@@ -48,6 +48,7 @@ use verbena_rfio_protocol::reply::Accepted;
 use verbena_rfio_protocol::{Reply, Request};
 
 use super::address::Address;
+use super::data;
 use super::error::Error;
 use super::fork_guard;
 use super::options::Options;
@@ -161,6 +162,17 @@ impl MultiplexedConnection {
         let mut state = self.lock()?;
         state.multiplexer.choose_data_path()?;
         Ok(state.multiplexer.session.uses_fabric())
+    }
+
+    /// Checks that both sides have an RDMA device, without connecting a queue pair.
+    ///
+    /// # Errors
+    /// One of them has none.
+    pub(crate) fn check_rdma(&self) -> Result<(), Error> {
+        if !self.terms.fabric {
+            return Err(Error::no_device_of_server());
+        }
+        data::check_device()
     }
 
     /// Returns whether nothing is in flight and the server is not known to have closed the

@@ -39,10 +39,12 @@ use std::io::Write;
 use std::path::Path as LocalPath;
 use std::sync::Arc;
 
+use verbena_rfio_protocol::Status;
 use verbena_rfio_protocol::request::OpenFlags;
 
 use super::address::Location;
 use super::connection::{MultiplexedConnection, SharedFile};
+use super::error::Error;
 use super::options::Options;
 use directory::Directory;
 use facts::FileFacts;
@@ -136,7 +138,7 @@ pub fn stream_file(
             return sink.flush().about("standard output");
         }
     };
-    let name = || format!("{address}{path}");
+    let name = || address.location(path);
     let session = MultiplexedConnection::for_copies(address, options).about(name())?;
     let file = SharedFile::open(session, path, OpenFlags::READ, 0).about(name())?;
     let size = file.attributes().size;
@@ -210,8 +212,24 @@ fn source<'a>(
                 progress,
             };
             let source = RemoteSource::open(there, path, settings.extras);
-            Ok(Box::new(source.about(format!("{address}{path}"))?))
+            Ok(Box::new(source.about(address.location(path))?))
         }
+    }
+}
+
+/// Returns the error for the parent of a local destination that cannot be opened.
+fn parent_error(path: &LocalPath, error: std::io::Error) -> Error {
+    let parent = path.parent().map(display_path).unwrap_or_default();
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => Error::Explained(
+            Status::errno(libc::ENOENT),
+            format!("no directory {parent}; create it with 'mkdir -p {parent}'"),
+        ),
+        Some(libc::ENOTDIR) => Error::Explained(
+            Status::errno(libc::ENOTDIR),
+            format!("{parent} is not a directory"),
+        ),
+        _ => local_error(error),
     }
 }
 
@@ -223,7 +241,8 @@ fn sink<'a>(
     match to {
         Location::Local(path) => {
             let name = display_path(path);
-            let (directory, last) = Directory::above(path).about(&name)?;
+            let above = Directory::above(path).map_err(|error| parent_error(path, error));
+            let (directory, last) = above.about(&name)?;
             let sink = LocalSink::open(Arc::new(directory), &last, name.clone(), settings.earlier);
             Ok(Box::new(sink.about(&name)?))
         }
@@ -234,7 +253,7 @@ fn sink<'a>(
                 progress,
             };
             let sink = RemoteSink::open(there, path, settings.earlier);
-            Ok(Box::new(sink.about(format!("{address}{path}"))?))
+            Ok(Box::new(sink.about(address.location(path))?))
         }
     }
 }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::checksum;
 use verbena_rfio_protocol::request::{
     self, ChangeModeOf, OnPath, OpenFlags, Request, SetExtended, SetTimes, TwoPaths,
 };
 use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Path};
+use verbena_rfio_protocol::{Reply, Status};
 
 use super::directory::split;
 use super::facts::{ExtendedAttributes, FileFacts};
@@ -22,7 +22,7 @@ use crate::address::Address;
 use crate::bounds::EXTENTS;
 use crate::connection::{MultiplexedConnection, PipelinedReads, PipelinedWrites, SharedFile};
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::{Fabric, Options};
 use crate::session_pool::{PooledSession, SessionPool};
 
 /// A server, and how to connect to it.
@@ -44,6 +44,10 @@ impl RemoteServer<'_> {
     pub fn session(&self) -> Result<Arc<MultiplexedConnection>, Error> {
         let session = MultiplexedConnection::for_copies(self.address, self.options)?;
         self.progress.reached(self.address);
+        // Required RDMA that is missing is known before a partial file is created.
+        if self.options.fabric == Fabric::Verbs {
+            session.choose_data_path()?;
+        }
         Ok(session)
     }
 
@@ -73,6 +77,10 @@ impl RemoteServer<'_> {
     pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<PooledSession, Error> {
         let session = sessions.take(self.address, self.options)?;
         self.progress.reached(self.address);
+        // Before a tree is begun.
+        if self.options.fabric == Fabric::Verbs {
+            session.check_rdma()?;
+        }
         Ok(session)
     }
 }
@@ -182,7 +190,7 @@ pub(crate) fn set_extended(
 
 impl Source for RemoteSource<'_> {
     fn name(&self) -> String {
-        format!("{}{}", self.there.address, self.path)
+        self.there.address.location(&self.path)
     }
 
     fn facts(&self) -> &FileFacts {
@@ -404,7 +412,13 @@ impl<'a> RemoteSink<'a> {
             flags |= OpenFlags::TRUNCATE;
         }
         // No other user may read an incomplete file; its permission bits are set at the end.
-        let own = SharedFile::open(session, &path, flags, 0o600)?;
+        let opened = SharedFile::open(Arc::clone(&session), &path, flags, 0o600);
+        let own = opened.map_err(|error| match error.errno() {
+            Some(libc::ENOENT | libc::ENOTDIR) => {
+                explain_parent(&session, there.address, destination).unwrap_or(error)
+            }
+            _ => error,
+        })?;
         Ok(Self {
             there,
             own,
@@ -414,9 +428,36 @@ impl<'a> RemoteSink<'a> {
     }
 }
 
+/// Returns an error that names the directory of a destination, unless there is such a directory.
+fn explain_parent(
+    session: &Arc<MultiplexedConnection>,
+    address: &Address,
+    destination: &Path,
+) -> Option<Error> {
+    // The parent of a name in the root, which exists, is empty.
+    let parent =
+        Path::new(split(destination.as_bytes()).0).filter(|path| *path != Path::default())?;
+    let request = Request::Status(OnPath {
+        path: parent.clone(),
+    });
+    let (errno, message) = match session.call(request) {
+        Err(error) if error.errno() == Some(libc::ENOENT) => {
+            let remedy = format!("'rfmkdir -p {}'", address.location(&parent));
+            let message = format!("no directory {parent} on the server; create it with {remedy}");
+            (libc::ENOENT, message)
+        }
+        Ok(Reply::Status(about)) if about.attributes.mode & libc::S_IFMT != libc::S_IFDIR => {
+            let message = format!("{parent} on the server is not a directory");
+            (libc::ENOTDIR, message)
+        }
+        _ => return None,
+    };
+    Some(Error::Explained(Status::errno(errno), message))
+}
+
 impl Sink for RemoteSink<'_> {
     fn name(&self) -> String {
-        format!("{}{}", self.there.address, self.destination)
+        self.there.address.location(&self.destination)
     }
 
     fn length(&self) -> Result<u64, Error> {

@@ -48,3 +48,18 @@ pub enum FabricError {
     #[error("timed out waiting for {0}")]
     Late(&'static str),
 }
+
+impl FabricError {
+    /// Returns why [`Adapter::open`] found no device, for users. A machine without RDMA devices
+    /// need not have a verbs library that works.
+    pub fn as_missing_device(&self) -> String {
+        use verbena_verbs::Error::{NoDevice, Unsupported};
+        let is_named = std::env::var_os("RFIO_DEVICE").is_some();
+        match self {
+            Self::Verbs(Unsupported { .. } | NoDevice { .. }) if !is_named => {
+                "no RDMA device".into()
+            }
+            other => format!("no usable RDMA device: {other}"),
+        }
+    }
+}

@@ -453,7 +453,10 @@ impl Engine {
                     ),
                 };
                 let subject = subject(request);
-                Answer::refusal(status, format!("{}{subject}{what}", request.name()))
+                Answer::refusal(
+                    status,
+                    format!("cannot {}{subject}{what}", request.action()),
+                )
             }
         };
         self.record(request, incoming, answer)
@@ -521,12 +524,15 @@ fn shortened(request: &Request, most: usize) -> Option<Request> {
 
 /// Returns the names that a request acts on, for messages: begins with a space, or is empty.
 fn subject(request: &Request) -> String {
-    let (path, to) = names_of(request);
-    [path, to]
-        .into_iter()
-        .flatten()
-        .map(|name| format!(" {name}"))
-        .collect()
+    let before_second = match request {
+        Request::MakeLink(_) | Request::MakeHardLink(_) => "at",
+        _ => "to",
+    };
+    match names_of(request) {
+        (Some(path), Some(to)) => format!(" {path} {before_second} {to}"),
+        (Some(path), None) => format!(" {path}"),
+        (None, _) => String::new(),
+    }
 }
 
 /// Returns the names that a request acts on; for a rename the old name first, for a link its

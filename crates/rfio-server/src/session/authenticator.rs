@@ -386,14 +386,14 @@ impl Authenticator {
 
 /// Explains why none of the client's methods is available.
 fn no_method(offered: Methods, tls_identity: Option<&TlsIdentity>) -> String {
-    let no_other = "no common authentication method";
+    let none = "the server accepts none of the client's credentials";
     match tls_identity {
         _ if offered.has(Methods::TICKET) => "this server accepts no tickets".into(),
         Some(tls_identity) => format!("access denied: {}", unknown_certificate(tls_identity)),
         None if offered.has(Methods::CERTIFICATE) => {
-            format!("{no_other}: this server requests no certificates, or the client sent none")
+            format!("{none}: it requests no certificate, or the client sent none")
         }
-        None => format!("{no_other}; give the client a secret for this server"),
+        None => none.into(),
     }
 }
 

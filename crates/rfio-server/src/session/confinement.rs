@@ -42,12 +42,12 @@ impl Confinement {
         let denied = |reason: String| Err(Refusal::new(Status::errno(libc::EACCES), reason));
         match request {
             Request::Open(open) if open.path != self.path => denied(format!(
-                "Open {}: the ticket is valid for another file, {}",
+                "cannot open {}: the ticket is valid for another file, {}",
                 open.path, self.path
             )),
             Request::Open(open) if open.flags & !(self.access | OpenFlags::NO_FOLLOW) != 0 => {
                 denied(format!(
-                    "Open {}: the ticket is {}",
+                    "cannot open {}: the ticket is {}",
                     open.path,
                     match self.access & OpenFlags::WRITE {
                         0 => "for reading only",
@@ -57,7 +57,7 @@ impl Confinement {
                 ))
             }
             Request::Open(open) if self.is_used => denied(format!(
-                "Open {}: the ticket has already opened its file; request another one",
+                "cannot open {}: the ticket has already opened its file; request another one",
                 open.path
             )),
             Request::Open(_) => {
@@ -77,8 +77,8 @@ impl Confinement {
             | Request::Checksum(_)
             | Request::Extents(_) => Ok(()),
             other => denied(format!(
-                "{} is not allowed in a session opened by a ticket",
-                other.name()
+                "cannot {}: a session opened by a ticket does not allow it",
+                other.action()
             )),
         }
     }

@@ -45,7 +45,7 @@ impl Scopes {
         request: &mut Request,
         is_writable: impl Fn(Handle) -> bool,
     ) -> Result<ExistingName, Refusal> {
-        let name = request.name();
+        let action = request.action();
         match request {
             // Opening was checked; the kernel refuses writes to a file open for reading.
             Request::Connect(_)
@@ -63,13 +63,14 @@ impl Scopes {
             | Request::Copy(_)
             | Request::Extents(_) => return Ok(ExistingName::Replaced),
             // These also change a file that is open for reading.
-            Request::ChangeModeOf(change) => return by_handle(name, is_writable(change.handle)),
-            Request::ChangeOwnerOf(change) => return by_handle(name, is_writable(change.handle)),
-            Request::SetTimes(times) => return by_handle(name, is_writable(times.handle)),
+            Request::ChangeModeOf(change) => return by_handle(action, is_writable(change.handle)),
+            Request::ChangeOwnerOf(change) => return by_handle(action, is_writable(change.handle)),
+            Request::SetTimes(times) => return by_handle(action, is_writable(times.handle)),
             _ => {}
         }
         if self.has_expired() {
-            let reason = format!("{name}: the token has expired; connect again with a new one");
+            let reason =
+                format!("cannot {action}: the token has expired; connect again with a new one");
             return Err(denied(reason));
         }
         match request {
@@ -77,41 +78,41 @@ impl Scopes {
             Request::Status(on)
             | Request::LinkStatus(on)
             | Request::Space(on)
-            | Request::SynchroniseDirectory(on) => self.admit_look(name, &on.path),
-            Request::Access(access) => self.admit_look(name, &access.path),
-            Request::ReadLink(on) | Request::Extended(on) => self.read(name, &on.path),
-            Request::List(list) => self.read(name, &list.path),
-            Request::Fetch(fetch) => self.read(name, &fetch.path),
-            Request::Store(store) => self.make(name, &store.path),
-            Request::MakeDirectory(make) => self.make(name, &make.path),
+            | Request::SynchroniseDirectory(on) => self.admit_look(action, &on.path),
+            Request::Access(access) => self.admit_look(action, &access.path),
+            Request::ReadLink(on) | Request::Extended(on) => self.read(action, &on.path),
+            Request::List(list) => self.read(action, &list.path),
+            Request::Fetch(fetch) => self.read(action, &fetch.path),
+            Request::Store(store) => self.make(action, &store.path),
+            Request::MakeDirectory(make) => self.make(action, &make.path),
             Request::MakeLink(link) => {
                 let text = link.from.as_bytes();
                 if text.starts_with(b"/") || components(text).is_none() {
                     let reason = format!(
-                        "{name} {}: in a session opened by a token, links must be relative and \
-                         without '..'",
+                        "cannot {action} {}: in a session opened by a token, links must be \
+                         relative and without '..'",
                         link.to
                     );
                     return Err(denied(reason));
                 }
-                self.make(name, &link.to)
+                self.make(action, &link.to)
             }
             Request::Rename(two) | Request::Replace(two) => {
-                self.make(name, &two.from)?;
-                self.make(name, &two.to)
+                self.make(action, &two.from)?;
+                self.make(action, &two.to)
             }
             // A second name carries the rights of its location.
             Request::MakeHardLink(two) => {
-                self.change(name, &two.from)?;
-                self.change(name, &two.to)
+                self.change(action, &two.from)?;
+                self.change(action, &two.to)
             }
-            Request::Unlink(on) | Request::RemoveDirectory(on) => self.change(name, &on.path),
-            Request::ChangeMode(change) => self.change(name, &change.path),
-            Request::ChangeOwner(change) => self.change(name, &change.path),
-            Request::ChangeTimes(times) => self.change(name, &times.path),
-            Request::SetExtended(set) => self.change(name, &set.path),
+            Request::Unlink(on) | Request::RemoveDirectory(on) => self.change(action, &on.path),
+            Request::ChangeMode(change) => self.change(action, &change.path),
+            Request::ChangeOwner(change) => self.change(action, &change.path),
+            Request::ChangeTimes(times) => self.change(action, &times.path),
+            Request::SetExtended(set) => self.change(action, &set.path),
             _ => Err(denied(format!(
-                "{name} is not allowed in a session opened by a token"
+                "cannot {action}: a session opened by a token does not allow it"
             ))),
         }
     }
@@ -123,20 +124,20 @@ impl Scopes {
 
     /// A new or truncated file may be read back, since its content comes from the client.
     fn admit_open(&self, open: &mut Open) -> Result<ExistingName, Refusal> {
-        let name = "Open";
+        let action = "open";
         let has = |bits: u32| open.flags & bits != 0;
         let writes = has(OpenFlags::WRITE | OpenFlags::TRUNCATE | OpenFlags::APPEND);
         if !writes && !has(OpenFlags::CREATE) {
-            return self.read(name, &open.path);
+            return self.read(action, &open.path);
         }
-        let path = self.path(name, &open.path)?;
+        let path = self.path(action, &open.path)?;
         let scopes = &self.token.scopes;
         if scopes.has(ScopeRight::Modify, &path) {
             let flags = OpenFlags(open.flags);
             let is_new = flags.has(OpenFlags::CREATE | OpenFlags::EXCLUSIVE)
                 || flags.has(OpenFlags::WRITE | OpenFlags::TRUNCATE);
             if has(OpenFlags::READ) && !is_new && !scopes.has(ScopeRight::Read, &path) {
-                return Err(self.lacks(name, &open.path, "read"));
+                return Err(self.lacks(action, &open.path, "read"));
             }
             return Ok(ExistingName::Replaced);
         }
@@ -144,62 +145,62 @@ impl Scopes {
             open.flags |= OpenFlags::EXCLUSIVE;
             return Ok(ExistingName::Kept);
         }
-        Err(self.lacks(name, &open.path, "modify"))
+        Err(self.lacks(action, &open.path, "modify"))
     }
 
-    fn admit_look(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
-        match self.token.scopes.covers(&self.path(name, path)?) {
+    fn admit_look(&self, action: &str, path: &Path) -> Result<ExistingName, Refusal> {
+        match self.token.scopes.covers(&self.path(action, path)?) {
             true => Ok(ExistingName::Replaced),
-            false => Err(self.lacks(name, path, "read")),
+            false => Err(self.lacks(action, path, "read")),
         }
     }
 
-    fn read(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
+    fn read(&self, action: &str, path: &Path) -> Result<ExistingName, Refusal> {
         match self
             .token
             .scopes
-            .has(ScopeRight::Read, &self.path(name, path)?)
+            .has(ScopeRight::Read, &self.path(action, path)?)
         {
             true => Ok(ExistingName::Replaced),
-            false => Err(self.lacks(name, path, "read")),
+            false => Err(self.lacks(action, path, "read")),
         }
     }
 
-    fn make(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
-        let parts = self.path(name, path)?;
+    fn make(&self, action: &str, path: &Path) -> Result<ExistingName, Refusal> {
+        let parts = self.path(action, path)?;
         if self.token.scopes.has(ScopeRight::Modify, &parts) {
             return Ok(ExistingName::Replaced);
         }
         match self.token.scopes.has(ScopeRight::Create, &parts) {
             true => Ok(ExistingName::Kept),
-            false => Err(self.lacks(name, path, "create")),
+            false => Err(self.lacks(action, path, "create")),
         }
     }
 
-    fn change(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
+    fn change(&self, action: &str, path: &Path) -> Result<ExistingName, Refusal> {
         match self
             .token
             .scopes
-            .has(ScopeRight::Modify, &self.path(name, path)?)
+            .has(ScopeRight::Modify, &self.path(action, path)?)
         {
             true => Ok(ExistingName::Replaced),
-            false => Err(self.lacks(name, path, "modify")),
+            false => Err(self.lacks(action, path, "modify")),
         }
     }
 
-    fn path(&self, name: &str, path: &Path) -> Result<Components, Refusal> {
+    fn path(&self, action: &str, path: &Path) -> Result<Components, Refusal> {
         components(path.as_bytes()).ok_or_else(|| {
             let reason = format!(
-                "{name} {path}: a session opened by a token allows no path with \
+                "cannot {action} {path}: a session opened by a token allows no path with \
                                   '..'"
             );
             denied(reason)
         })
     }
 
-    fn lacks(&self, name: &str, path: &Path, right: &str) -> Refusal {
+    fn lacks(&self, action: &str, path: &Path, right: &str) -> Refusal {
         denied(format!(
-            "{name} {path}: the token lacks the scope storage.{right} for this path"
+            "cannot {action} {path}: the token lacks the scope storage.{right} for this path"
         ))
     }
 
@@ -219,11 +220,11 @@ impl Scopes {
     }
 }
 
-fn by_handle(name: &str, is_writable: bool) -> Result<ExistingName, Refusal> {
+fn by_handle(action: &str, is_writable: bool) -> Result<ExistingName, Refusal> {
     match is_writable {
         true => Ok(ExistingName::Replaced),
         false => Err(denied(format!(
-            "{name}: in a session opened by a token, the file must be open for writing"
+            "cannot {action}: in a session opened by a token, the file must be open for writing"
         ))),
     }
 }

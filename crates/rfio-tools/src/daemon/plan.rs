@@ -167,9 +167,10 @@ fn certificates(arguments: &Daemon) -> Result<Option<tls::TlsServer>, String> {
 fn adapter(choice: FabricChoice) -> Result<Option<Arc<Adapter>>, String> {
     match choice {
         FabricChoice::Tcp => Ok(None),
-        FabricChoice::Verbs => Adapter::open()
-            .map(Some)
-            .map_err(|error| format!("--fabric verbs: {error}")),
+        FabricChoice::Verbs => Adapter::open().map(Some).map_err(|error| {
+            let missing = error.as_missing_device();
+            format!("--fabric verbs: {missing}; start rfiod with 'verbena run --', or use TCP")
+        }),
         FabricChoice::Auto => Ok(Adapter::open().ok()),
     }
 }

@@ -86,10 +86,7 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
                 false => Ok(false),
             };
             let is_tree = is_tree.map_err(|error| CopyError {
-                subject: match from {
-                    Location::Remote(address, path) => format!("{address}{path}"),
-                    Location::Local(path) => shown::bytes(path.as_os_str().as_bytes()),
-                },
+                subject: from.to_string(),
                 error,
             });
             let result = is_tree.and_then(|is_tree| match is_tree {
@@ -97,6 +94,7 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
                 false => copy_file(from, to, &settings, &progress),
             });
             if let Err(error) = result {
+                let error = explain(error, from, arguments);
                 // Every other source on that server would fail for the same user.
                 let is_the_end = error.error.is_authentication_failure();
                 note(error);
@@ -118,6 +116,20 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
         .unwrap_or_else(|poison| poison.into_inner());
     summarise(arguments, &progress, begun.elapsed(), code, &left_out);
     Ok(code)
+}
+
+/// Adds the option that copies directories to the error for a source that is one.
+fn explain(failure: CopyError, from: &Location, arguments: &Copy) -> CopyError {
+    let status = failure.status();
+    let is_source = failure.subject == from.to_string();
+    if status.as_errno() != Some(libc::EISDIR) || !is_source || arguments.recursive {
+        return failure;
+    }
+    let message = "is a directory; copy it and its contents with -r";
+    CopyError {
+        error: Error::Explained(status, message.into()),
+        ..failure
+    }
 }
 
 /// Maximum number of left-out names in the summary; the count covers all of them.
@@ -387,6 +399,10 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8, le
         return;
     }
     let report = progress.report();
+    // After a failure before the end of the first file there is nothing to summarise.
+    if code != exit::OK && report.files + report.left == 0 && !arguments.json {
+        return;
+    }
     let (seconds, cpu) = (took.as_secs_f64(), cpu_seconds());
     let rate = report.moved as f64 / seconds.max(1e-9);
     let to_pipe = arguments.places.last().is_some_and(|place| place == "-");

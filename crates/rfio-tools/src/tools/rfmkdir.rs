@@ -25,7 +25,7 @@ pub fn main() -> ExitCode {
             if arguments.parents {
                 make_all(session, path, arguments.mode)
             } else {
-                make(session, path, arguments.mode)
+                make(session, path, arguments.mode).map_err(|error| explain(error, session, path))
             }
         },
     )
@@ -38,6 +38,28 @@ fn make(session: &Arc<MultiplexedConnection>, path: &Path, mode: u32) -> Result<
             mode,
         }))
         .map(|_| ())
+}
+
+/// Names the first missing directory above a path that could not be created for lack of it.
+fn explain(error: Error, session: &Arc<MultiplexedConnection>, path: &Path) -> Error {
+    if error.errno() != Some(libc::ENOENT) {
+        return error;
+    }
+    let bytes = path.as_bytes();
+    let ends = (1..bytes.len()).filter(|&end| bytes[end] == b'/');
+    let missing = ends
+        .filter_map(|end| Path::new(&bytes[..end]))
+        .find(|parent| {
+            let about = remote::status(session, parent);
+            about.is_err_and(|error| error.errno() == Some(libc::ENOENT))
+        });
+    match missing {
+        Some(parent) => Error::Explained(
+            error.status(),
+            format!("no directory {parent} on the server; create missing directories with -p"),
+        ),
+        None => error,
+    }
 }
 
 fn make_all(session: &Arc<MultiplexedConnection>, path: &Path, mode: u32) -> Result<(), Error> {

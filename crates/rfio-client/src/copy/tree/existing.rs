@@ -43,7 +43,7 @@ fn facts(to: &Location, settings: &CopySettings) -> Result<Option<FileFacts>, Co
             Err(errno) => Err(local_error(errno.into())).about(display_path(path)),
         },
         Location::Remote(address, path) => {
-            let name = || format!("{address}{path}");
+            let name = || address.location(path);
             let session = settings.sessions.take(address, &settings.options);
             let session = session.about(name())?;
             let request = Request::LinkStatus(OnPath { path: path.clone() });

@@ -96,7 +96,7 @@ impl<'a> IncompleteMarker<'a> {
                     }
                     None => RemoteSink::open(there, &path, EarlierAttempt::Discard),
                 };
-                Box::new(sink.about(format!("{address}{path}"))?)
+                Box::new(sink.about(address.location(&path))?)
             }
         };
         let written = sink.writer(0).and_then(|mut writer| {
@@ -130,8 +130,9 @@ pub fn is_begun(
     let read = match to {
         Location::Local(path) => read_local(path, &mut found).about(display_path(path)),
         Location::Remote(address, path) => match marker_path(path) {
-            Some(path) => read_remote(address, &path, settings, &mut found)
-                .about(format_args!("{address}{path}")),
+            Some(path) => {
+                read_remote(address, &path, settings, &mut found).about(address.location(&path))
+            }
             None => Ok(0),
         },
     };

@@ -250,7 +250,7 @@ fn page(reply: Reply) -> Result<Page, Error> {
 impl SourceTree for RemoteTree<'_> {
     fn name(&self, at: &[u8]) -> String {
         let shown = self.path(at).unwrap_or_default();
-        format!("{}{shown}", self.there.address)
+        self.there.address.location(&shown)
     }
 
     fn root(&self) -> Result<TreeEntry, Error> {
