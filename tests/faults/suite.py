@@ -586,6 +586,11 @@ def unfired(place: Place) -> Outcome:
         ended = place.run("unfired", run(*words), SECONDS)
         if ended.status != status or "never fired" not in ended.output:
             return failed(f"{words}: {ended.describe()}", ended.evidence())
+    schedule = place.directory / "other.toml"
+    schedule.write_text('[[fault]]\nprocess = "./another"\nat = "ibv_alloc_pd"\ndo = "ENOMEM"\n')
+    ended = place.run("unfired", run("--faults", schedule, "--", program()), SECONDS)
+    if ended.status != 1 or 'never fired (the rule is for processes with "./another" in their command line)' not in ended.output:
+        return failed(f"the rule of another process: {ended.describe()}", ended.evidence())
     return passed()
 
 

@@ -72,6 +72,8 @@ def cases() -> list[Case]:
         Case("no command", "", partial(wrong, [], "Usage")),
         Case("unknown option", "", partial(wrong, ["--no-such-option", "true"], "--help")),
         Case("unknown path", "", partial(wrong, ["--path", "udp", "--", "true"], "mapped")),
+        Case("an interface for a subnet of this host", "",
+             partial(wrong, ["--link", "infiniband", "--interface", "lo", "--", "true"], "are for `--link roce`")),
         Case("an ordinary user", "", ordinary_user),
         Case("another user cannot enter", "", another_user),
         Case("a container without /dev/infiniband", "", without_device_nodes),

@@ -86,6 +86,14 @@ impl Options {
                         node by `verbena fabric exec`, or outside of the fabric";
             return Err(Failure::Input(text.to_owned()));
         }
+        let is_infiniband = self.link == Some(Link::Infiniband);
+        let is_for_roce =
+            !self.interface.is_empty() || !self.allow.is_empty() || self.tunnels.is_some();
+        if is_infiniband && is_for_roce {
+            let text = "--interface, --allow and --tunnels are for `--link roce`: a subnet of this \
+                        host alone uses no network";
+            return Err(Failure::Input(text.to_owned()));
+        }
         let libraries = Libraries::beside_this_executable()?;
         let (interfaces, allowed) = (&self.interface, &self.allow);
         let interfaces = (!interfaces.is_empty()).then(|| interfaces.join(OsStr::new(",")));

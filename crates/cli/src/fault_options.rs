@@ -182,7 +182,13 @@ impl Faults {
                     let hint = peer.and_then(Peer::as_address).map(|address| {
                         format!(" (for the address of the peer, use \"peer {address}\")")
                     });
-                    let hint = hint.unwrap_or_default();
+                    let process = &fault.entry.process;
+                    let elsewhere = (!process.is_empty()).then(|| {
+                        format!(
+                            " (the rule is for processes with {process:?} in their command line)"
+                        )
+                    });
+                    let hint = hint.or(elsewhere).unwrap_or_default();
                     eprintln!("verbena: fault {name:?} never fired{hint}");
                 }
                 Some([one]) => eprintln!(

@@ -111,10 +111,10 @@ impl Cluster {
         cluster
     }
 
-    /// Returns whether several threads may simulate a system: one with switches and without
-    /// congestion control, whose notifications are not exchanged between threads.
+    /// Returns whether several threads may simulate a system: one with switches that take time, and
+    /// without congestion control, whose notifications are not exchanged between threads.
     pub fn may_be_shared(system: &System) -> bool {
-        system.switch.is_some() && system.congestion.is_none()
+        Cluster::lookahead(system).is_some() && system.congestion.is_none()
     }
 
     /// Like [`Cluster::of_places`], with a task for every packet and read, as in
@@ -125,10 +125,15 @@ impl Cluster {
     }
 
     fn partitioned(system: &System) -> Sim {
-        match &system.switch {
-            Some(switch) => Sim::of_places(Network::lookahead(&system.cable, switch)),
-            None => Sim::new(),
-        }
+        Cluster::lookahead(system).map_or_else(Sim::new, Sim::of_places)
+    }
+
+    /// Returns the minimum time until an event in one node affects another node or a switch, if
+    /// that takes any.
+    fn lookahead(system: &System) -> Option<Time> {
+        let switch = system.switch.as_ref()?;
+        let lookahead = Network::lookahead(&system.cable, switch);
+        (lookahead > Time::ZERO).then_some(lookahead)
     }
 
     fn within(

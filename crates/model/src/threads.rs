@@ -354,10 +354,10 @@ impl Hub {
     }
 
     fn is_over(&self, meeting: usize) -> bool {
-        assert!(
-            !self.has_failed.load(Ordering::SeqCst),
-            "another thread of the simulation has failed"
-        );
+        if self.has_failed.load(Ordering::SeqCst) {
+            // Without a message: the panic of the other thread has one.
+            resume_unwind(Box::new("another thread of the simulation has failed"));
+        }
         self.meetings.load(Ordering::SeqCst) != meeting
     }
 

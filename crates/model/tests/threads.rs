@@ -225,3 +225,22 @@ fn a_panic_of_one_thread_ends_all() {
     let text = panic.downcast_ref::<&str>().copied();
     assert_eq!(text, Some("node 47 is not simulated"));
 }
+
+/// Without a delay between nodes there are no windows, in which threads could simulate.
+#[test]
+fn a_system_without_delays_between_nodes_has_one_thread() {
+    let mut system = system("connectx-ddr");
+    (system.cable.per_metre, system.cable.transceiver) = (Time::ZERO, Time::ZERO);
+    let switch = system.switch.as_mut().expect("the system has switches");
+    switch.latency = Time::ZERO;
+    assert!(!Cluster::may_be_shared(&system));
+    let acts = [
+        Act::Barrier,
+        Act::Exchange {
+            shift: 3,
+            bytes: 9000,
+        },
+    ];
+    let outcome = outcome(1, &system, (4, 8), &acts);
+    assert_eq!(outcome.sums[0], outcome.sums[1]);
+}
