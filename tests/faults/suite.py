@@ -305,8 +305,8 @@ def peers(place: Place) -> Outcome:
     """Of two clients the one fails whose server is named."""
     rules = place.directory / "peer.toml"
     rules.write_text(PEER)
-    servers = "".join(f"timeout 110 ibv_rc_pingpong -p {port} > /dev/null & " for port in (18515, 18516))
-    clients = "; ".join(f"timeout 110 ibv_rc_pingpong -p {port} localhost > /dev/null; echo {port} ends with $?" for port in (18515, 18516))
+    servers = "".join(f"timeout 50 ibv_rc_pingpong -p {port} > /dev/null & " for port in (18515, 18516))
+    clients = "; ".join(f"timeout 50 ibv_rc_pingpong -p {port} localhost > /dev/null; echo {port} ends with $?" for port in (18515, 18516))
     ended = place.run("pingpong", run("--faults", rules, "--", "sh", "-c", f"{servers} sleep 1; {clients}; wait"), SECONDS)
     if not ended.succeeded or "18515 ends with 0" not in ended.output or "18516 ends with 1" not in ended.output:
         return failed(ended.describe(), ended.evidence())

@@ -24,7 +24,7 @@ REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perf
             Tool("/usr/sbin/ibnetdiscover", "infiniband-diags"), Tool("ping", "iputils-ping"), Tool("/usr/sbin/opensm", "opensm"),
             Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
 
-SECONDS = 900
+SECONDS = 1800
 # The least number of commands of each chapter; fewer mean that the test no longer reads it right. The suite `wheel`
 # follows the chapter on tests.
 LEAST = {"running": 6, "fabric": 12, "ipoib": 7, "emulation": 3, "sensitivity": 2, "tracing": 2, "coverage": 7, "faults": 12, "measuring": 18, "reading-a-report": 7, "predicting-a-cluster": 9, "buying-a-cluster": 6, "models-anchors": 7, "serving-files": 13,

@@ -286,7 +286,7 @@ def refused(place: Place) -> Outcome:
     if failure := lacks(ended, [r"mtu 1500 "]):
         return failure
     wrong = {
-        (*DATAGRAM, "--mtu", "4093"): (ENVIRONMENT, "in datagram mode is 4092, and 4093 is longer"),
+        (*DATAGRAM, "--mtu", "4093"): (ENVIRONMENT, "--mtu 4093 is above the maximum of this port in datagram mode, 4092"),
         (*CONNECTED, "--mtu", "65521"): (WRONG_INPUT, "65520"),
         (*CONNECTED, "--mtu", "1000"): (ENVIRONMENT, "MTU is 1000, and IPv6 needs 1280"),
         ("--mode", "unreliable"): (WRONG_INPUT, "connected"),

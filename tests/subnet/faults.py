@@ -63,7 +63,7 @@ def links(place: Place) -> Outcome:
 def refused(place: Place) -> Outcome:
     """A port or fault that does not exist is refused by name."""
     for words, text in (("switch1:99 down", "no port 99"), ("switch1:5 down", "no link at port 5"), ("host9:1 down", "no node"),
-                        ("switch1 down", "NODE:PORT"), ("switch1:256 down", "NODE:PORT"), ("switch1:1 broken", "no fault"),
+                        ("switch1 down", "NODE:PORT"), ("switch1:256 down", "NODE:PORT"), ("switch1:1 broken", "is not a fault"),
                         ("switch1:1 flap", "needs a number"), ("switch1:1 down 3", "takes no number")):
         ended = up(place, f'"$VERBENA" fabric fault {words}')
         if ended.status != WRONG_INPUT or text not in ended.output:

@@ -192,7 +192,7 @@ unsafe fn poll_lanes(
     }
 }
 
-/// As [`poll_cq`], for any arguments, after a look that found work.
+/// As [`poll_cq`], after a look that found work, or for unusual arguments.
 ///
 /// # Safety
 /// That of [`poll_cq`].

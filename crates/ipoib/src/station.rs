@@ -686,7 +686,7 @@ impl Station {
         self.counters.conflicts += 1;
         if self.counters.conflicts == 1 {
             eprintln!(
-                "verbena: warning: another interface has the address {address}, too; give each its \
+                "verbena: warning: another interface also has the address {address}; give each its \
                  own --address"
             );
         }

@@ -163,7 +163,10 @@ impl Options {
             (Some(_), None) => " and a token, which it sends under TLS only (--tls-ca)",
             (None, _) => "",
         };
-        format!("; the client has {secret}{token} (see --user, --secrets and --tls-certificate)")
+        format!(
+            "; the client has {secret}{token} (see RFIO_USER, \
+             RFIO_SECRETS and RFIO_TLS_CERTIFICATE, or --user, --secrets and --tls-certificate)"
+        )
     }
 }
 

@@ -468,7 +468,7 @@ impl Request {
             Self::List(_) => "list directory",
             Self::Fetch(_) => "read",
             Self::Store(_) => "write",
-            Self::SynchroniseDirectory(_) => "flush to stable storage directory",
+            Self::SynchroniseDirectory(_) => "flush directory",
             Self::ChangeTimes(_) => "set the times of",
             Self::MakeHardLink(_) => "create a hard link to",
             Self::Extended(_) => "read the extended attributes of",

@@ -70,7 +70,7 @@ pub enum Failure {
     /// The wanted MTU is longer than packets can be.
     #[error(
         "--mtu {mtu} is above the maximum of this port in {mode} mode, {longest}{}",
-        match *mode { "connected" => "", _ => "; connected mode has longer ones" }
+        match *mode { "connected" => "", _ => "; --mode connected allows a larger one" }
     )]
     LargeMtu {
         /// The mode.

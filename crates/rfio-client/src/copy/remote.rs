@@ -46,7 +46,7 @@ impl RemoteServer<'_> {
         self.progress.reached(self.address);
         // Required RDMA that is missing is known before a partial file is created.
         if self.options.fabric == Fabric::Verbs {
-            session.choose_data_path()?;
+            session.check_rdma()?;
         }
         Ok(session)
     }

@@ -523,7 +523,7 @@ fn shortened(request: &Request, most: usize) -> Option<Request> {
 }
 
 /// Returns the names that a request acts on, for messages: begins with a space, or is empty.
-fn subject(request: &Request) -> String {
+pub(crate) fn subject(request: &Request) -> String {
     let before_second = match request {
         Request::MakeLink(_) | Request::MakeHardLink(_) => "at",
         _ => "to",

@@ -10,6 +10,8 @@ use verbena_rfio_protocol::ticket::Claims;
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{Request, Status};
 
+use crate::engine::subject;
+
 /// The bounds of a session.
 #[derive(Debug)]
 pub struct Confinement {
@@ -77,8 +79,9 @@ impl Confinement {
             | Request::Checksum(_)
             | Request::Extents(_) => Ok(()),
             other => denied(format!(
-                "cannot {}: a session opened by a ticket does not allow it",
-                other.action()
+                "cannot {}{}: a session opened by a ticket does not allow it",
+                other.action(),
+                subject(other)
             )),
         }
     }

@@ -14,7 +14,7 @@ use verbena_rfio_protocol::request::{Open, OpenFlags};
 use verbena_rfio_protocol::types::{Handle, Path};
 use verbena_rfio_protocol::{Request, Status};
 
-use crate::engine::ExistingName;
+use crate::engine::{ExistingName, subject};
 
 /// The bounds of a session.
 #[derive(Debug)]
@@ -69,8 +69,10 @@ impl Scopes {
             _ => {}
         }
         if self.has_expired() {
-            let reason =
-                format!("cannot {action}: the token has expired; connect again with a new one");
+            let reason = format!(
+                "cannot {action}{}: the token has expired; connect again with a new one",
+                subject(request)
+            );
             return Err(denied(reason));
         }
         match request {
@@ -111,8 +113,9 @@ impl Scopes {
             Request::ChangeOwner(change) => self.change(action, &change.path),
             Request::ChangeTimes(times) => self.change(action, &times.path),
             Request::SetExtended(set) => self.change(action, &set.path),
-            _ => Err(denied(format!(
-                "cannot {action}: a session opened by a token does not allow it"
+            other => Err(denied(format!(
+                "cannot {action}{}: a session opened by a token does not allow it",
+                subject(other)
             ))),
         }
     }

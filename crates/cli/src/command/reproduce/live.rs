@@ -41,11 +41,11 @@ const LISTENING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Longest time of a measurement by MPI, and of its end after SIGTERM.
-const LONGEST_BY_MPI: Duration = Duration::from_secs(180);
+const LONGEST_BY_MPI: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Tries of a measurement. On a busy machine a port is taken meanwhile, or the programs need too
-/// long: each further try has a thirtieth of the messages of the one before.
+/// long: each further try of perftest has a thirtieth of the messages of the one before.
 const TRIES: u32 = 3;
 
 /// Least number of messages of a measurement.

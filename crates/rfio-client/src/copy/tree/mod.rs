@@ -60,7 +60,7 @@ pub fn copy_tree(
         }
         Location::Remote(address, path) => {
             let tree = RemoteTree::connect(address, path, settings, progress);
-            Box::new(tree.about(address)?)
+            Box::new(tree.about(address.location(path))?)
         }
     };
     let apart = || self_copy::must_be_apart(from, to, &*origin, settings);
@@ -75,11 +75,11 @@ pub fn copy_tree(
         Location::Local(_) => None,
         Location::Remote(address, path) => {
             let tree = RemoteTree::connect(address, path, settings, progress);
-            Some((tree.about(address)?, address))
+            Some(tree.about(address.location(path))?)
         }
     };
     let set_marker = || {
-        let names = remote.as_ref().map(|(tree, at)| tree.names().about(at));
+        let names = remote.as_ref().map(|tree| tree.names().about(to));
         IncompleteMarker::set(from, to, names.transpose()?, settings)
     };
     let marker = match is_ours {
@@ -87,7 +87,7 @@ pub fn copy_tree(
         false => None,
     };
     let (target, made, target_root): (Box<dyn TargetTree + '_>, _, _) = match (remote, to) {
-        (Some((tree, _)), _) => {
+        (Some(tree), _) => {
             let (made, root) = retry::retry(settings, progress, || {
                 let facts = origin.root().about(origin.name(b""))?.facts;
                 tree.make_root(facts.mode | 0o700).about(tree.name(b""))
