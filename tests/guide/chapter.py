@@ -2,8 +2,8 @@
 
 A block ```` ```console ```` has commands after `$ `, each followed by lines of its output, in this order; `exit=N`
 after the word is the exit status of the last command, and `needs=PROGRAM` restricts the block to machines with that
-program. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
-stands for anything; further output is allowed.
+program. A block with the name of a file after its language is that file. Numbers with their units may differ, except in
+a block with the word `exact`, whose output is computed; `...` stands for anything; further output is allowed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Step:
     says: list[str] = field(default_factory=list)
     # A program that the machine may lack, if there is one.
     needs: str = ""
+    # Whether numbers are as shown.
+    is_exact: bool = False
 
     def is_possible(self) -> bool:
         """Whether the program that it needs is installed."""
@@ -52,6 +54,8 @@ def chapter(path: Path) -> list[Step | File]:
             if needed := re.search(r"needs=(\S+)", words):
                 for step in steps:
                     step.needs = needed[1]
+            for step in steps:
+                step.is_exact = "exact" in words.split()
             found += steps
         elif words.strip():
             found.append(File(words.strip(), text))
@@ -83,9 +87,11 @@ def workflow(text: str) -> list[str]:
     return found
 
 
-def same(shown: str, said: str) -> bool:
-    """Whether a line of output equals the shown one, but for numbers, the widths of columns, and text at `...`."""
-    words = [" ".join(NUMBER.sub("#", line).split()) for line in (shown, said)]
+def same(shown: str, said: str, is_exact: bool = False) -> bool:
+    """Whether a line of output equals the shown one, but for numbers (unless it `is_exact`), the widths of columns, and
+    text at `...`."""
+    lines = (shown, said) if is_exact else (NUMBER.sub("#", line) for line in (shown, said))
+    words = [" ".join(line.split()) for line in lines]
     return re.search(".*".join(map(re.escape, words[0].split("..."))), words[1]) is not None
 
 
@@ -93,6 +99,6 @@ def missing(step: Step, output: str) -> str | None:
     """The first line that a command should say and does not, after those before it."""
     lines = iter(output.splitlines())
     for shown in step.says:
-        if not any(same(shown, line) for line in lines):
+        if not any(same(shown, line, step.is_exact) for line in lines):
             return shown
     return None
