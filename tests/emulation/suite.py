@@ -230,7 +230,7 @@ def live(place: Place) -> Outcome:
     if missing:
         return failed(f"not in the output: {missing}", ended.evidence())
     rows = re.findall(r"^(?:infinihost3|connectx)-ddr[\w-]* .*pairs?  .*$", text, re.MULTILINE)
-    verdicts = [one for one in rows if re.search(r"\(\d+\.\d % off\)$", one)]
+    verdicts = [one for one in rows if re.search(r"\(\d+\.\d % off\)(; .*)?$", one)]
     if len(os.sched_getaffinity(0)) >= 2 and not rows or len(verdicts) != len(rows):
         return failed(f"{len(rows)} measurements, {len(verdicts)} verdicts", ended.evidence())
     by_mpi = [one for one in rows if " MPI " in one]
