@@ -375,7 +375,7 @@ def repeated(place: Place) -> Outcome:
         if again.read_text() != fired.read_text():
             return failed(f"seed {seed}: the failed calls are written differently", again.read_text())
         different.add(tuple(lines))
-    # Three failures in a row crash the program. What the last run has left is removed by the next one.
+    # Three failures in a row crash the program. The next run removes the state of a crashed one.
     place.run("last", run("--", program()), SECONDS)
     return passed(f"{len(different)} different runs") if len(different) > 5 else failed("chance is always the same")
 
